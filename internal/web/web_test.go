@@ -51,19 +51,14 @@ func findSale(_ context.Context, id int64) (Sale, bool, error) {
 	return Sale{Title: `Tea <for> "two"`, Shop: "桂花茶餐厅", Price: "CNY 80.00", Value: "CNY 100.00", Begin: begin}, id == 7, map[int64]error{8: errors.New("down")}[id]
 }
 
-// get sends a GET request to the handler that the router would choose.
 func get(t *testing.T, url string, header ...string) *http.Response {
 	t.Helper()
-	return request(t, http.MethodGet, url, header...)
+	return request(t, env.Must(routesOnce())(t), http.MethodGet, url, header...)
 }
 
-// request sends a request for a path or, as the router passes it on, for a URL with its scheme. Without one it is http.
-func request(t *testing.T, method, url string, header ...string) *http.Response {
-	t.Helper()
-	return requestOf(t, env.Must(routesOnce())(t), method, url, header...)
-}
-
-func requestOf(t *testing.T, routes map[string]http.Handler, method, url string, header ...string) *http.Response {
+// request sends a request for a path or, as the router passes it on, for a URL with its scheme, to the handler that the router would
+// choose. Without a scheme it is http.
+func request(t *testing.T, routes map[string]http.Handler, method, url string, header ...string) *http.Response {
 	t.Helper()
 	req := httptest.NewRequest(method, url, http.NoBody)
 	req.URL.Scheme = cmp.Or(req.URL.Scheme, "http")
@@ -184,7 +179,7 @@ func TestUnchangedPageIsNotSentAgain(t *testing.T) {
 		assert.Empty(t, body(t, &http.Response{Body: again.Body, Header: http.Header{}}))
 		assert.Equal(t, "Accept-Encoding", again.Header.Get("Vary"))
 
-		head := request(t, http.MethodHead, "/", "Accept-Encoding", accept)
+		head := request(t, env.Must(routesOnce())(t), http.MethodHead, "/", "Accept-Encoding", accept)
 		assert.Equal(t, http.StatusOK, head.StatusCode)
 		assert.Equal(t, first.Header, head.Header)
 		assert.Empty(t, env.Must(io.ReadAll(head.Body))(t))
@@ -440,7 +435,7 @@ func TestMissingPage(t *testing.T) {
 		assert.Equal(t, home.Header.Get(name), r.Header.Get(name), name)
 	}
 	assert.Equal(t, body(t, home), body(t, r))
-	assert.Empty(t, body(t, request(t, http.MethodHead, "/nope")))
+	assert.Empty(t, body(t, request(t, env.Must(routesOnce())(t), http.MethodHead, "/nope")))
 }
 
 // TestWellKnownFiles: browsers and crawlers request these without a link to them. Without settings of a shop nothing refers to one.
@@ -463,7 +458,7 @@ func TestShopFront(t *testing.T) {
 		Name: `Tea & "Co"`, Logo: "https://cdn.example:8443/logo.svg?x=1", Color: "#0a7c34", Imprint: "https://tea.example/about", Privacy: "https://tea.example/privacy",
 	}})
 	require.NoError(t, err)
-	visit := func(path string) *http.Response { return requestOf(t, routes, http.MethodGet, path) }
+	visit := func(path string) *http.Response { return request(t, routes, http.MethodGet, path) }
 
 	for _, path := range []string{"/", "/console", "/sales/7"} {
 		page := visit(path)
