@@ -289,6 +289,12 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 
 	require.NotNil(t, other.next(), "the stream of another user")
 	require.Eventually(t, func() bool { return r.one.Subscribers.Count()+r.two.Subscribers.Count() == 0 }, time.Minute, time.Millisecond)
+
+	// The stream of a sale also ends with the role.
+	stats := r.open(r.one, r.one.login(r.phone).token)["stats"]
+	r.one.exec("UPDATE users SET role = 'buyer' WHERE id = ?", r.userID)
+	r.one.clock.advance(time.Second) // the age up to which a role is used
+	r.wantSilence(r.one, map[string]*stream{"stats": stats})
 }
 
 // TestStreamsEndWithTheirToken: the last event makes the client reconnect with a new token, and the stream resumes.
@@ -309,15 +315,6 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	resumed, _ := fresh.watch(t, r.order, "2000000000")
 	r.shake(r.one)
 	resumed.wantStatus("paid", "3000000000")
-}
-
-func TestSaleStreamEndsWithTheRole(t *testing.T) {
-	t.Parallel()
-	r := newStreamRig(t)
-	s := r.open(r.one, r.one.login(r.phone).token)["stats"]
-	r.one.exec("UPDATE users SET role = 'buyer' WHERE id = ?", r.userID)
-	r.one.clock.advance(time.Second) // the age up to which a role is used
-	r.wantSilence(r.one, map[string]*stream{"stats": s})
 }
 
 // statsView is the answer about a sale. Its room and its orders are compared as the client sees them.

@@ -131,7 +131,6 @@ func TestListVouchers(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, e.page().get("/voucher/list/1").list(), 3, "of hm-dianping: normal, sold out and upcoming")
 }
 
 func idsOf(vouchers []voucherView) []string {
@@ -399,17 +398,10 @@ func TestShops(t *testing.T) {
 	require.Equal(t, auditEntry{Actor: "admin", Action: "create_shop", Detail: `shop 2; name: "" -> "second"; type_id: 0 -> 1`, ActorID: e.admin().login.User.ID}, log[0])
 	require.Equal(t, `shop 1; address: "金华路 29 号" -> "新址 1 号"`, log[1].Detail)
 
-	admin := e.admin().bad()
-	for body, fields := range map[string][]string{
-		`{}`:          {"name"},
-		`{"name":""}`: {"name"},
-		`{"name":"n","area":"\u0000","open_hours":"` + strings.Repeat("x", 33) + `","type_id":"1001"}`: {"area", "open_hours", "type_id"},
-		`{"name":"\u202Efdp.exe"}`:  {"name"},
-		`{"name":"\u200B"}`:         {"name"},
-		`{"name":"n","score":"50"}`: {"score"},
-	} {
-		assert.Equal(t, fields, admin.post("/api/v1/admin/shops", body).problem(http.StatusBadRequest, "invalid_request").fields(), body)
-	}
+	e.admin().refused("POST", "/api/v1/admin/shops", map[string]string{
+		`{}`: "name", `{"name":""}`: "name", `{"name":"\u202Efdp.exe"}`: "name", `{"name":"\u200B"}`: "name", `{"name":"n","score":"50"}`: "score",
+		`{"name":"n","area":"\u0000","open_hours":` + quoted("x", 33) + `,"type_id":"1001"}`: "area open_hours type_id",
+	})
 }
 
 const imagesPath = "/api/v1/admin/images"
@@ -616,11 +608,11 @@ func TestBrowse(t *testing.T) {
 func TestDraftNeedsATitleOnly(t *testing.T) {
 	e := start(t)
 	operator, now := e.staff("13900000002", domain.RoleOperator), e.clock.now().Format(time.RFC3339)
-	post := func(body map[string]any) answer { return operator.bad().post("/api/v1/admin/vouchers", body) }
 	lacks := func(v voucherView) []string {
 		return operator.post(v.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state").fields()
 	}
-	sale := decode[voucherView](post(map[string]any{"status": "draft", "title": "An idea"}).want(http.StatusCreated))
+	idea := map[string]any{"status": "draft", "title": "An idea"}
+	sale := decode[voucherView](operator.post("/api/v1/admin/vouchers", idea).want(http.StatusCreated))
 	require.Equal(t, []string{"normal", "draft"}, []string{sale.Type, sale.Status})
 	require.Equal(t, []string{"shop_id", "actual_value"}, lacks(sale))
 	sale = decode[voucherView](operator.patch(sale.adminPath(), map[string]any{"limit_per_user": 2}).want(http.StatusOK))
@@ -636,16 +628,10 @@ func TestDraftNeedsATitleOnly(t *testing.T) {
 	operator.post(sale.adminPath()+"/stock", map[string]any{"delta": 3, "reason": "the first ones"}).want(http.StatusOK)
 	operator.post(sale.adminPath()+"/publish", nil).want(http.StatusOK)
 
-	for _, tc := range []struct {
-		body   map[string]any
-		fields []string
-	}{
-		{map[string]any{"status": "draft", "pay_value": 1}, []string{"title"}},
-		{map[string]any{"status": "draft", "title": "half a window", "begin_at": now}, []string{"end_at"}},
-		{map[string]any{"title": "no draft"}, []string{"shop_id", "pay_value", "actual_value"}},
-	} {
-		require.Equal(t, tc.fields, post(tc.body).problem(http.StatusBadRequest, "invalid_request").fields())
-	}
+	operator.refused("POST", "/api/v1/admin/vouchers", map[string]string{
+		`{"status":"draft","pay_value":1}`: "title", `{"title":"no draft"}`: "shop_id pay_value actual_value",
+		`{"status":"draft","title":"half a window","begin_at":"2026-11-11T12:00:00Z"}`: "end_at",
+	})
 }
 
 // TestDeleteDraft: only a draft without orders is deleted, with all of its rows. Its id is not used again.
