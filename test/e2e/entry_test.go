@@ -27,7 +27,7 @@ import (
 )
 
 // TestPasses: a sale in mode pass sells only to buyers with a pass, of any server, and a revocation reaches the other server.
-// TestPurchaseNeedsPass and TestRepeatedPurchaseWithExpiredPass of package handler have borrowed passes and repeated requests.
+// TestPurchaseNeedsPass and TestRevokedPasses of package handler have borrowed passes and repeated requests.
 func TestPasses(t *testing.T) {
 	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
