@@ -103,7 +103,11 @@ func TestHmdpRefusalMessages(t *testing.T) {
 func TestHmdpLaneErrors(t *testing.T) {
 	outcome := func() error { return domain.ErrOverloaded }
 	e := start(t, func(s *setup) {
-		s.lane = func(service.Lane) service.Lane { return failingLane(func() error { return outcome() }) }
+		s.lane = func(service.Lane) service.Lane {
+			return laneFunc(func(context.Context, domain.Purchase) (domain.Order, bool, error) {
+				return domain.Order{}, false, outcome()
+			})
+		}
 	})
 	v, p := e.sale(5), e.pageOf(phone)
 	order := func() reply { return p.post("/voucher-order/seckill/"+v.ID, nil) }
@@ -117,12 +121,6 @@ func TestHmdpLaneErrors(t *testing.T) {
 	require.Len(t, lines, 1)
 	assert.Equal(t, r.header.Get("X-Request-Id"), lines[0]["request_id"])
 	assert.Contains(t, fmt.Sprint(lines), leak)
-}
-
-type failingLane func() error
-
-func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool, error) {
-	return domain.Order{}, false, l()
 }
 
 // TestHmdpStoreErrors covers every route that uses the store.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -71,26 +70,26 @@ func TestOrderWithoutLock(t *testing.T) {
 	buyer.place(v)
 }
 
-// slowLane blocks each purchase until leave is readable.
-type slowLane struct {
-	service.Lane
-	leave chan struct{}
-}
+// laneFunc is a lane that is one function.
+type laneFunc func(context.Context, domain.Purchase) (domain.Order, bool, error)
 
-func (l slowLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
-	<-l.leave
-	return l.Lane.Place(ctx, p)
+func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+	return f(ctx, p)
 }
 
 // TestSlowLane: a purchase that the lane blocks ends with the timeout of its request, and continues. Beyond the number of such purchases
 // further ones are refused at once. Reads are still possible.
 func TestSlowLane(t *testing.T) {
-	slow := slowLane{leave: make(chan struct{})}
+	blocked, leave := context.WithCancel(context.Background())
 	e := start(t, func(s *setup) {
 		s.maxInFlight = 1
-		s.lane = func(inner service.Lane) service.Lane { slow.Lane = inner; return slow }
+		s.lane = func(inner service.Lane) service.Lane {
+			return laneFunc(func(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+				<-blocked.Done()
+				return inner.Place(ctx, p)
+			})
+		}
 	})
-	leave := sync.OnceFunc(func() { close(slow.leave) })
 	t.Cleanup(leave) // releases the server if the test fails early
 	v, two, p := e.sale(5), e.buyer(2), e.pageOf(phone)
 	order := func() reply { return p.post("/voucher-order/seckill/"+v.ID, nil) }

@@ -195,10 +195,9 @@ func TestReversedOrderIsNotRedeemed(t *testing.T) {
 		}
 		require.Equal(t, detail, got.Detail)
 
-		shown := decode[struct{ Disputed bool }](buyer.get(p.Order.path()).want(http.StatusOK))
-		require.Equal(t, result == "disputed", shown.Disputed)
-		shown = decode[struct{ Disputed bool }](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK))
-		require.Equal(t, result == "disputed", shown.Disputed)
+		for _, a := range []answer{buyer.get(p.Order.path()), e.admin().get("/api/v1/admin/orders/" + p.Order.ID)} {
+			require.Equal(t, result == "disputed", decode[struct{ Disputed bool }](a.want(http.StatusOK)).Disputed, a.what)
+		}
 	}
 	e.seen(v)
 	e.buyer(1).place(v)
