@@ -399,7 +399,8 @@ func TestShops(t *testing.T) {
 	require.Equal(t, `shop 1; address: "金华路 29 号" -> "新址 1 号"`, log[1].Detail)
 
 	e.admin().refused("POST", "/api/v1/admin/shops", map[string]string{
-		`{}`: "name", `{"name":""}`: "name", `{"name":"\u202Efdp.exe"}`: "name", `{"name":"\u200B"}`: "name", `{"name":"n","score":"50"}`: "score",
+		`{}`: "name", `{"name":""}`: "name", `{"name":"\u202Efdp.exe"}`: "name", `{"name":"\u200B"}`: "name",
+		`{"name":"n","score":"50"}`: "score",
 		`{"name":"n","area":"\u0000","open_hours":` + quoted("x", 33) + `,"type_id":"1001"}`: "area open_hours type_id",
 	})
 }
