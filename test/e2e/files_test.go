@@ -118,7 +118,7 @@ func TestProfileNamesTodaysPackages(t *testing.T) {
 	names := env.Must(io.ReadAll(plain))(t)
 
 	packages := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\bseckill/(internal/[a-z0-9/]+)\.(\w+|\()`).FindAllStringSubmatch(string(names), -1) {
+	for _, m := range regexp.MustCompile(`seckill/(internal/[a-z0-9/]+)\.(\w+|\()`).FindAllStringSubmatch(string(names), -1) {
 		if !strings.HasPrefix(m[2], "go") { // the name of a file
 			packages[m[1]] = true
 		}
