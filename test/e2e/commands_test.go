@@ -219,6 +219,7 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 		`seckill_lock_events_total{event="acquired",lock="redlock"} 1`,
 		`seckill_lock_wait_seconds_count{lock="redlock"} 1`,
 		`seckill_lock_hold_seconds_count{lock="redlock"} 1`,
+		`seckill_http_requests_total{method="POST",route="/api/v1/vouchers/:id/orders",status="201"} 1`,
 		`seckill_connections_refused_total{limit="total"} 0`, // connections are limited
 	} {
 		require.Contains(t, p.Metrics, want)
