@@ -229,6 +229,8 @@ func demoAccounts(t *testing.T, p *scene) {
 	v.reads("h1", "首页")
 	v.click(`#more a[href="/docs?lang=zh"]`)
 	v.reads("h1", "接口文档")
+	v.click(`nav a[href="/problems?lang=zh"]`)
+	v.reads("h1", "错误码")
 }
 
 // pagesOf returns the paths of all pages of the console, including those of the given sale and order, each with the selector of an

@@ -611,4 +611,6 @@ func eventsInBrowser(t *testing.T, c *scene) {
 		return strings.Contains(v.text("main"), order)
 	})
 	require.Equal(t, "/console/events?status=delivered", v.at())
+	v.goTo("/console/events?status=failed")
+	v.reads("main", "No deliveries.")
 }
