@@ -430,7 +430,9 @@ func figuresInBrowser(t *testing.T, c *scene) {
 	require.Equal(t, []int{0, 8, 2}, orders(`[[1014, second(2)]]`, "1013.5"), "nothing was reported before")
 	require.Equal(t, []int{8, 9, 7}, orders(`[[1014, second(2)], [1020, second(3)], [1021, second(4)]]`, "500"))
 
+	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 3, "reason": "more came in"}))
 	v.click(`#nav a[href="/console"]`)
+	v.reads(running, "5 of 8")
 	v.click(fmt.Sprintf(`.todo a[href="/console/sales/%s"]`, draft))
 	v.checks("shop", "broken", "validity", "broken")
 }
