@@ -177,7 +177,7 @@ func TestVerdict(t *testing.T) {
 		{bar{values: []float64{0.4, 0.45, 9}, least: 0.45}, "≥ 0.45", "met"},
 		{bar{values: []float64{0.44}, least: 0.45}, "≥ 0.45", "**missed**"},
 		{bar{values: []float64{1.2}, most: 1.2}, "≤ 1.20", "met"},
-		{bar{values: []float64{1.1, 1.3, 1.3}, most: 1.2}, "≤ 1.20", "**missed**"},
+		{bar{values: []float64{1.1, 1.2, 1.3, 9}, most: 1.2}, "≤ 1.20", "**missed**"},
 		{bar{least: 6}, "≥ 6", "not measured"},
 	} {
 		assert.Equal(t, c.wanted, c.bar.wanted())
