@@ -209,7 +209,14 @@ func TestRoundsAreObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeSale(t)
 		var ok []bool
-		task := w.reconciler(func(c *Config) { c.Observe = func(round Round) { ok = append(ok, round.OK) } }).Task()
+		r := w.reconciler(func(c *Config) {
+			c.Observe = func(round Round) {
+				require.Equal(t, testNow, round.At)
+				ok = append(ok, round.OK)
+			}
+		})
+		task := r.Task()
+		require.Equal(t, r.Every(), task.Every)
 		require.NoError(t, task.Run(t.Context()))
 		w.storeErr = errors.New("down")
 		require.ErrorIs(t, task.Run(t.Context()), w.storeErr)
