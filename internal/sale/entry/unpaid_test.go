@@ -197,6 +197,7 @@ func TestOpenSaleCountsUnpaidOrders(t *testing.T) {
 	require.NoError(t, u.MayOrder(purchase(7), unlimited))
 	require.Zero(t, store.saleReads.Load()+store.unpaidReads.Load())
 
-	store.err = domain.ErrUnavailable
+	store.err, unlimited.Sale.EndedUnpaid = domain.ErrUnavailable, true // reads the orders of the sale only
+	require.ErrorIs(t, u.MayOrder(purchase(9), unlimited), domain.ErrUnavailable)
 	require.ErrorIs(t, u.MayOrder(purchase(9), v), domain.ErrUnavailable)
 }
