@@ -230,6 +230,7 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"ops on a public name":                      {func(f *settings) { f.OpsAddr = "public:9090" }, "ops_addr fail"},
 		"ops on a name of all addresses":            {func(f *settings) { f.OpsAddr, f.container = "all:9090", false }, "ops_addr fail"},
 		"ops on an unknown name":                    {func(f *settings) { f.OpsAddr = "unknown:9090" }, "ops_addr fail"},
+		"faults":                                    {func(f *settings) { f.Sandbox.Fail = true }, "sandbox fail"},
 		"sandbox, embedded demo":                    {func(f *settings) { f.MySQLDSN, f.Demo = "", &yes }, "sandbox ok"},
 		"faults, embedded demo":                     {func(f *settings) { f.Sandbox.Fail, f.MySQLDSN, f.Demo = true, "", &yes }, "sandbox warn"},
 		"no sender of codes":                        {func(f *settings) { f.CodeURL = "" }, "codes fail"},
