@@ -390,6 +390,11 @@ func TestEnsembleResult(t *testing.T) {
 	leader := zooKeeperReport{addr: "a:1", version: "3.5.10", mode: "leader"}
 	old := zooKeeperReport{addr: "b:1", version: "3.4.14", mode: "follower"}
 	alone := zooKeeperReport{addr: "b:1", version: "3.8.0", mode: "standalone"}
-	assert.Contains(t, ensembleResult([]zooKeeperReport{leader, old}).Found, "b:1 has ZooKeeper 3.4.14")
-	assert.Contains(t, ensembleResult([]zooKeeperReport{leader, alone}).Found, "a:1 and b:1 lead different ensembles")
+	for found, second := range map[string]zooKeeperReport{
+		"b:1 has ZooKeeper 3.4.14": old, "a:1 and b:1 lead different ensembles": alone,
+	} {
+		r := ensembleResult([]zooKeeperReport{leader, second})
+		assert.Equal(t, Fail, r.Status)
+		assert.Contains(t, r.Found, found)
+	}
 }
