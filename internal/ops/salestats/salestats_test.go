@@ -39,14 +39,14 @@ func (s *monitorStore) CountSale(context.Context, int64) (SaleCount, error) {
 	return SaleCount{Totals: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure()
 }
 
-// reported is a history of which only what was reported last about sale 9 can be read.
+// reported is a history that fails. It keeps what was reported last about sale 9.
 type reported struct{ last atomic.Pointer[report] }
 
 func (h *reported) add(_ context.Context, reports map[int64]*report, _ time.Time) error {
 	if r := reports[9]; r != nil {
 		h.last.Store(r)
 	}
-	return nil
+	return domain.ErrUnavailable
 }
 
 func (*reported) read(context.Context, int64, time.Time, time.Time) (reading, error) {
