@@ -66,6 +66,17 @@ func release(t testing.TB, holds ...*Hold) {
 	}
 }
 
+// releaseAnswered is release if the first replies are lost. The machine may stall for longer than a release is repeated.
+func releaseAnswered(t testing.TB, h *Hold) {
+	t.Helper()
+	var err error
+	eventually(t, "an answer", func() bool {
+		err = h.Release(context.Background())
+		return !errors.Is(err, ErrUncertain)
+	})
+	require.NoError(t, err)
+}
+
 func bothWays(l Locker) []func(context.Context, ...Option) (*Hold, error) {
 	return []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock}
 }

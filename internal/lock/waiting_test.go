@@ -456,7 +456,7 @@ func TestHandoffReplyLost(t *testing.T) {
 			other := s.queue(ctx, t, k, 2, k.lock(c, "a"))
 
 			p.Inject(servers.DropReply, k.release.sha, 1)
-			release(t, h)
+			releaseAnswered(t, h)
 			require.Equal(t, 1, p.Broken())
 			next := arrived(t, successor)
 			assert.Greater(t, next.Token(), h.Token())
