@@ -94,6 +94,7 @@ func TestSlowLane(t *testing.T) {
 	v, two, p := e.sale(5), e.buyer(2), e.pageOf(phone)
 	order := func() reply { return p.post("/voucher-order/seckill/"+v.ID, nil) }
 	order().broken(http.StatusServiceUnavailable)
+	defer time.AfterFunc(time.Minute, leave).Stop() // a purchase too many would wait for it
 	a := two.post(v.orders(), nil)
 	a.problem(http.StatusServiceUnavailable, "overloaded")
 	assert.Equal(t, 1, a.retryAfter())
