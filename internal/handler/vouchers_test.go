@@ -143,7 +143,7 @@ func idsOf(vouchers []voucherView) []string {
 
 func TestPatchVoucher(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
-		v, admin := e.sale(5), e.admin()
+		v, admin := e.sale(5, with("pay_timeout", 90), with("unpaid_limit", 3)), e.admin()
 		before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
 		for _, step := range []struct {
 			patch string
