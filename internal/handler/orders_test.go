@@ -439,6 +439,23 @@ func TestKeyedErrorIsReplayedExceptForOrders(t *testing.T) {
 	late.key("gone").post("/api/v1/orders/99/cancel", nil).same(gone)
 }
 
+// TestKeyInFlight: as many equal requests at the same time as a user may send place one order, and each has its answer.
+func TestKeyInFlight(t *testing.T) {
+	t.Parallel()
+	for status, e := range map[int]*environment{http.StatusCreated: newEnv(t), http.StatusAccepted: newQueueEnv(t).environment} {
+		v, buyer := e.sale(9), e.buyer(1).key("k")
+		answers := make(chan answer, 200)
+		for range cap(answers) {
+			go func() { answers <- buyer.raw(http.MethodPost, v.orders(), nil) }()
+		}
+		ids := map[string]int{}
+		for range cap(answers) {
+			ids[decode[orderView]((<-answers).want(status)).ID]++
+		}
+		assert.Len(t, ids, 1, status)
+	}
+}
+
 // TestKeyMismatch: a key with another path or body is refused and changes nothing.
 func TestKeyMismatch(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
