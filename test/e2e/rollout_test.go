@@ -406,7 +406,7 @@ const previousVersion = "2691b2b772e8"
 func previousBinary(t *testing.T) string {
 	t.Helper()
 	if err := exec.Command("git", "-C", root, "cat-file", "-e", previousVersion+"^{commit}").Run(); err != nil {
-		t.Skip("a checkout without history: no commit " + previousVersion)
+		env.Missing(t, "a checkout without history: no commit "+previousVersion)
 	}
 	source, binary := t.TempDir(), filepath.Join(t.TempDir(), "previous")
 	build := exec.Command("bash", "-euo", "pipefail", "-c",

@@ -133,11 +133,21 @@ func need(tb testing.TB, err error) {
 		return
 	}
 
-	if errors.Is(err, exec.ErrNotFound) && os.Getenv(EnvRequire) != "1" {
-		tb.Skip(err)
+	if errors.Is(err, exec.ErrNotFound) {
+		Missing(tb, err)
 	}
 
 	tb.Fatal(err)
+}
+
+// Missing skips a test for which this machine or checkout lacks something, or fails it if [EnvRequire] is 1.
+func Missing(tb testing.TB, what any) {
+	tb.Helper()
+	if os.Getenv(EnvRequire) == "1" {
+		tb.Fatal(what)
+	}
+
+	tb.Skip(what)
 }
 
 func inTime(tb testing.TB, f func(ctx context.Context) error) {
