@@ -284,7 +284,7 @@ func roomRefusals(t *testing.T, p *scene) {
 	v.run(`window.outage = true; push("entry", { state: "admitted", pass: "p", expires_at: new Date(Date.now() + 2000).toISOString() })`)
 	v.until(canBuy(sale))
 	v.reads(note, "Connection lost. Your place is kept.")
-	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+	v.until("!" + canBuy(sale)) // the note may come in the last millisecond of the pass
 	v.run(`window.outage = false`)
 
 	v.run(`push("entry", { state: "admitted", pass: "no pass of this server", expires_at: new Date(Date.now() + 90_000).toISOString() })`)
