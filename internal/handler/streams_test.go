@@ -487,6 +487,7 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	v, admin := e.sale(5), e.admin()
 	conn := env.Must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://")))(t)
 	defer func() { _ = conn.Close() }()
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096)) // full sooner
 	env.Must(conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n")))(t)
 	require.Eventually(t, func() bool { return e.SaleSubscribers.Count() == 1 }, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
