@@ -507,6 +507,7 @@ func endOthers(t *testing.T, conn *sql.Conn, own map[int64]bool) (others int) {
 	t.Helper()
 	const clients = "SELECT id FROM information_schema.processlist WHERE host <> '' AND command <> 'Daemon'"
 	rows := env.Must(conn.QueryContext(t.Context(), clients))(t)
+	defer func() { _ = rows.Close() }()
 	var ids []int64
 	for rows.Next() {
 		var id int64
