@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/ops/salestats"
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/queue"
 )
@@ -46,7 +47,7 @@ func NewGate(
 	})
 }
 
-func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, stats saleStats, moved func(orderID int64)) *queue.Workers {
+func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, counters *salestats.Counters, moved func(orderID int64)) *queue.Workers {
 	settled := func(p domain.StreamEntry) {
 		for i, end := range p.Ends {
 			if end.Again {
@@ -60,7 +61,7 @@ func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, stats
 
 			w.metrics.settled.WithLabelValues(cmp.Or(reason, "ok")).Inc()
 			if i < len(p.Admissions) {
-				stats.counters.CountSettled(p.Admissions[i].VoucherID, reason)
+				counters.CountSettled(p.Admissions[i].VoucherID, reason)
 				moved(p.Admissions[i].OrderID)
 			}
 		}
@@ -81,6 +82,5 @@ func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, stats
 		w.env.Parts.Workers(&cfg)
 	}
 
-	cfg.Commit = stats.commit(cfg.Commit)
 	return queue.New(cfg)
 }

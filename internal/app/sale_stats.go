@@ -5,16 +5,13 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/ops/salestats"
-	"seckill/internal/sale/queue"
+	"seckill/internal/sale/lane"
 )
-
-// saleStats counts what this server does per sale.
-type saleStats struct{ counters *salestats.Counters }
 
 func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers) *salestats.Monitor {
 	cfg := salestats.MonitorConfig{
 		Store:       w.store,
-		Counters:    l.stats.counters,
+		Counters:    l.counters,
 		History:     &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()},
 		Subscribers: subscribers,
 		Stock:       l.sales.Stock,
@@ -30,26 +27,27 @@ func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers) *s
 	return salestats.NewMonitor(cfg)
 }
 
-func (s saleStats) batch(purchases []domain.Purchase, placed []domain.Placed) {
-	s.transaction(len(purchases), func(i int) (int64, error) { return purchases[i].VoucherID, placed[i].Err })
+// countedOrders counts the orders that each transaction stores, by sale.
+type countedOrders struct {
+	lane.OrderPlacer
+	count func(voucherID int64, rows int)
 }
 
-func (s saleStats) commit(commit queue.CommitFunc) queue.CommitFunc {
-	return func(ctx context.Context, as []domain.Admission) []error {
-		errs := commit(ctx, as)
-		s.transaction(len(errs), func(i int) (int64, error) { return as[i].VoucherID, errs[i] })
-		return errs
-	}
-}
+// PlaceOrders implements lane.OrderPlacer.
+func (c countedOrders) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
+	placed := c.OrderPlacer.PlaceOrders(ctx, orders)
 
-func (s saleStats) transaction(n int, outcome func(i int) (voucherID int64, err error)) {
 	rows := map[int64]int{}
-	for i := range n {
-		if voucher, err := outcome(i); err == nil {
-			rows[voucher]++
+	for i := range placed {
+		p := &placed[i]
+		if p.Err == nil && !p.Before && !p.Replayed {
+			rows[orders[i].VoucherID]++
 		}
 	}
+
 	for voucher, stored := range rows {
-		s.counters.CountBatch(voucher, stored)
+		c.count(voucher, stored)
 	}
+
+	return placed
 }

@@ -239,11 +239,11 @@ func newTopics(rdb redis.UniversalClient, log *slog.Logger) *topics {
 
 // lanes are the way of a purchase to a committed order, and its statistics.
 type lanes struct {
-	sales   *service.Sales
-	gate    *admission.Gate
-	stats   saleStats
-	monitor *salestats.Monitor
-	mode    orderLane
+	sales    *service.Sales
+	gate     *admission.Gate
+	counters *salestats.Counters
+	monitor  *salestats.Monitor
+	mode     orderLane
 }
 
 func (w *wiring) newLanes(t *topics) *lanes {
@@ -259,18 +259,19 @@ func (w *wiring) newLanes(t *topics) *lanes {
 
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
 	l.gate = NewGate(w.rdb, w.cfg.QueueBacklog, voucher, w.log)
-	l.stats = saleStats{salestats.NewCounters(w.cfg.OrderLane != "queue")}
+	l.counters = salestats.NewCounters(w.cfg.OrderLane != "queue")
+	orders := w.tracer.Orders(countedOrders{w.store, l.counters.CountBatch})
 
 	committer := &lane.Committer{
-		Orders:     w.tracer.Orders(w.store),
+		Orders:     orders,
 		IDs:        w.ids,
 		Now:        w.now,
 		PayTimeout: w.cfg.PayTimeout,
 	}
 
-	workers := w.newWorkers(l.gate, committer.Commit, l.stats, t.movedOrders.publish)
+	workers := w.newWorkers(l.gate, committer.Commit, l.counters, t.movedOrders.publish)
 	w.metrics.registry.MustRegister(lagCollector(l.gate))
-	l.mode = w.newLane(l.gate, workers, l.stats)
+	l.mode = w.newLane(l.gate, workers, orders)
 	l.monitor = w.newSaleMonitor(l, t.saleSubscribers)
 
 	return l
@@ -450,7 +451,7 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 		Alerts:          p.alerts.Read,
 		Store:           w.store,
 		Reconciler:      p.reconciler,
-		Counters:        p.stats.counters,
+		Counters:        p.counters,
 		Monitor:         p.monitor,
 		Keys:            p.keys,
 		Pictures:        picture.New(w.store, w.now),
@@ -571,7 +572,7 @@ type orderLane struct {
 	stock func(context.Context, int64) (int64, error)
 }
 
-func (w *wiring) newLane(gate *admission.Gate, workers *queue.Workers, stats saleStats) orderLane {
+func (w *wiring) newLane(gate *admission.Gate, workers *queue.Workers, placer lane.OrderPlacer) orderLane {
 	if w.cfg.OrderLane == "queue" {
 		orders := lane.NewQueue(w.tracer.Gate(gate), w.ids, w.store, w.metrics.batch)
 
@@ -592,11 +593,7 @@ func (w *wiring) newLane(gate *admission.Gate, workers *queue.Workers, stats sal
 		}
 	}
 
-	batch := lane.NewBatch(w.ids, w.tracer.Orders(w.store), func(purchases []domain.Purchase, placed []domain.Placed) {
-		w.metrics.batch(len(purchases))
-		stats.batch(purchases, placed)
-	})
-
+	batch := lane.NewBatch(w.ids, placer, w.metrics.batch)
 	if w.cfg.OrderLane == "batch" {
 		return orderLane{orders: batch}
 	}

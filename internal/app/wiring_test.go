@@ -194,6 +194,26 @@ func TestCodesWithoutReceiver(t *testing.T) {
 	require.Contains(t, log.String(), "phone=13800000001 code=123456")
 }
 
+// placed is an OrderPlacer that returns itself.
+type placed []domain.Placed
+
+func (p placed) PlaceOrders(context.Context, []domain.NewOrder) []domain.Placed { return p }
+
+// An order that was there before, or that a repeated request finds, is no row of the transaction.
+func TestStoredOrdersAreCounted(t *testing.T) {
+	rows := map[int64]int{}
+	c := countedOrders{
+		OrderPlacer: placed{{}, {}, {}, {Err: domain.ErrSoldOut}, {Before: true}, {Replayed: true}},
+		count:       func(voucherID int64, stored int) { rows[voucherID] += stored },
+	}
+	orders := make([]domain.NewOrder, 6)
+	for i, voucher := range []int64{7, 8, 7, 7, 9, 7} {
+		orders[i].VoucherID = voucher
+	}
+	require.Len(t, c.PlaceOrders(t.Context(), orders), len(orders))
+	require.Equal(t, map[int64]int{7: 2, 8: 1}, rows)
+}
+
 // TestPrice: a currency has its own number of decimals, and its code tells yuan from yen.
 func TestPrice(t *testing.T) {
 	for want, c := range map[string]struct {

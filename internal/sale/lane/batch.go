@@ -20,16 +20,14 @@ type Batch struct {
 	purchases *batch.Batcher[domain.Purchase, domain.Placed]
 }
 
-// NewBatch returns the lane. observe receives every batch and its results, in the same order, and must not retain
-// the slices. It may be nil; it is called concurrently.
-func NewBatch(ids IDs, orders OrderPlacer, observe func([]domain.Purchase, []domain.Placed)) *Batch {
+// NewBatch returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
+func NewBatch(ids IDs, orders OrderPlacer, observe func(size int)) *Batch {
 	p := placer{ids: ids, orders: orders}
 	run := func(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
-		placed := p.commit(ctx, purchases)
 		if observe != nil {
-			observe(purchases, placed)
+			observe(len(purchases))
 		}
-		return placed
+		return p.commit(ctx, purchases)
 	}
 
 	return &Batch{purchases: batch.New(batch.Config[domain.Purchase, domain.Placed]{

@@ -273,13 +273,10 @@ func TestPlacerDetectsRepeatedIDOfSameUser(t *testing.T) {
 }
 
 func TestBatchObserver(t *testing.T) {
-	var observed []error
-	st := &store{place: accept}
-	l := NewBatch(&ids{}, st, func(_ []domain.Purchase, placed []domain.Placed) { observed = append(observed, placed[0].Err) })
-	_, _, _ = l.Place(t.Context(), purchase(0))
-	st.place = refuse(domain.ErrSoldOut)
-	_, _, _ = l.Place(t.Context(), purchase(0))
-	require.Equal(t, []error{nil, domain.ErrSoldOut}, observed)
+	var observed []int
+	l := NewBatch(&ids{}, &store{place: accept}, func(size int) { observed = append(observed, size) })
+	env.Must(place(t.Context(), l, purchase(0)))(t)
+	require.Equal(t, []int{1}, observed)
 }
 
 // Place returns at the deadline although the batch has not ended. The subscription is closed all the same.
