@@ -24,8 +24,6 @@ type userLocks struct {
 	close func()
 	// They are, for messages.
 	what string
-	// Set before the first lock is acquired.
-	observe func(lock.Event)
 }
 
 // lockNodeTimeout bounds one command on one lock node, so that time for the database remains of the 5 s for a purchase.
@@ -45,23 +43,21 @@ const zooKeeperRoot = "/seckill"
 
 // openUserLocks connects to the configured servers of the user locks: rdb if there are none. It does not wait for them.
 // The caller closes the result.
-func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
-	l := &userLocks{observe: func(lock.Event) {}}
-	event := func(e lock.Event) { l.observe(e) }
+func openUserLocks(cfg Config, rdb redis.UniversalClient, observe func(lock.Event)) (*userLocks, error) {
 	if servers := cfg.ZooKeeperServers(); len(servers) > 0 {
 		z, err := lock.NewZooKeeper(servers, lock.WithRoot(zooKeeperRoot), lock.WithSessionTimeout(zooKeeperSession),
-			lock.WithRequestTimeout(lockNodeTimeout), lock.WithZooKeeperObserver(event))
+			lock.WithRequestTimeout(lockNodeTimeout), lock.WithZooKeeperObserver(observe))
 		if err != nil {
 			return nil, fmt.Errorf("--lock-nodes: %w", err)
 		}
 
-		l.of = z.Mutex
-		l.ping = z.Ping
-		l.what = "ZooKeeper, which has the user locks,"
-
-		// Its error is always nil.
-		l.close = func() { _ = z.Close() }
-		return l, nil
+		return &userLocks{
+			of:   z.Mutex,
+			ping: z.Ping,
+			// Its error is always nil.
+			close: func() { _ = z.Close() },
+			what:  "ZooKeeper, which has the user locks,",
+		}, nil
 	}
 
 	nodes, err := LockNodes(cfg, rdb)
@@ -69,7 +65,7 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 		return nil, err
 	}
 
-	l.close = func() {
+	closeNodes := func() {
 		for _, node := range nodes {
 			if node != rdb {
 				_ = node.Close()
@@ -78,16 +74,18 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 	}
 
 	locks, err := lock.NewRedLocks(nodes, lock.WithWatchdogLease(lockLease), lock.WithNodeTimeout(lockNodeTimeout),
-		lock.WithRedLockObserver(event))
+		lock.WithRedLockObserver(observe))
 	if err != nil {
-		l.close()
+		closeNodes()
 		return nil, err
 	}
 
-	l.of = locks.Lock
-	l.what = "a majority of the lock nodes"
-	l.ping = func(ctx context.Context) error { return quorum(ctx, nodes, redisconn.Ready) }
-	return l, nil
+	return &userLocks{
+		of:    locks.Lock,
+		ping:  func(ctx context.Context) error { return quorum(ctx, nodes, redisconn.Ready) },
+		close: closeNodes,
+		what:  "a majority of the lock nodes",
+	}, nil
 }
 
 // TryDo implements lane.UserLocks.

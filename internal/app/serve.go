@@ -134,7 +134,8 @@ func Serve(e *Env) error {
 	}
 	defer closeRedis()
 
-	locks, err := openUserLocks(cfg, rdb)
+	metrics := newMetrics(cfg.OrderLane, store, rdb)
+	locks, err := openUserLocks(cfg, rdb, metrics.lockEvent)
 	if err != nil {
 		return err
 	}
@@ -169,6 +170,7 @@ func Serve(e *Env) error {
 		locks:   locks,
 		secrets: secrets,
 		tracer:  tracer,
+		metrics: metrics,
 	})
 	if err != nil {
 		return err

@@ -42,19 +42,19 @@ type backends struct {
 	// As SigningSecrets returns them.
 	secrets domain.Keyring
 	tracer  *tracing.Tracer
+	metrics *metrics
 }
 
 // wiring is what the parts of a server are built from. Its methods build them; they start nothing.
 type wiring struct {
 	backends
 
-	env     *Env
-	cfg     Config
-	log     *slog.Logger
-	now     func() time.Time
-	zone    *time.Location
-	metrics *metrics
-	ids     *idgen.Generator
+	env  *Env
+	cfg  Config
+	log  *slog.Logger
+	now  func() time.Time
+	zone *time.Location
+	ids  *idgen.Generator
 }
 
 func newServer(e *Env, b backends) (*server, error) {
@@ -131,7 +131,6 @@ func newWiring(e *Env, b backends) (*wiring, error) {
 		cfg:      e.Config,
 		log:      e.Log,
 		now:      time.Now,
-		metrics:  newMetrics(e.Config.OrderLane, b.store, b.rdb),
 	}
 	w.metrics.exemplars = b.tracer != nil
 	if e.Parts.Now != nil {
@@ -600,7 +599,6 @@ func (w *wiring) newLane(gate *admission.Gate, workers *queue.Workers, placer la
 
 	locks := w.env.Parts.Locks
 	if locks == nil {
-		w.locks.observe = w.metrics.lockEvent
 		locks = w.locks
 	}
 

@@ -35,12 +35,12 @@ func TestUserLocksCloseTheirNodes(t *testing.T) {
 	rdb := openEmbedded(RedisInfo{Addr: env.StartMiniredis(t).Addr()})
 	defer rdb.Close()
 
-	locks := env.Must(openUserLocks(Config{LockNodes: []string{env.StartMiniredis(t).Addr()}}, rdb))(t)
+	locks := env.Must(openUserLocks(Config{LockNodes: []string{env.StartMiniredis(t).Addr()}}, rdb, nil))(t)
 	require.NoError(t, locks.ping(t.Context()))
 	locks.close()
 	require.ErrorIs(t, locks.ping(t.Context()), redis.ErrClosed)
 
-	locks = env.Must(openUserLocks(Config{}, rdb))(t)
+	locks = env.Must(openUserLocks(Config{}, rdb, nil))(t)
 	locks.close()
 	require.NoError(t, locks.ping(t.Context()))
 }
@@ -387,7 +387,7 @@ func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 	t.Helper()
 	rdb := env.Must(SharedRedis(cfg))(t)
 	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
-	locks := env.Must(openUserLocks(cfg, rdb))(t)
+	locks := env.Must(openUserLocks(cfg, rdb, nil))(t)
 	t.Cleanup(locks.close)
 	return readyChecks(cfg, backends{store: &repo.Store{}, rdb: rdb, locks: locks}, &drain{})
 }
