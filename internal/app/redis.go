@@ -167,16 +167,12 @@ func LockNodes(cfg Config, rdb redis.UniversalClient) ([]redis.UniversalClient, 
 		return []redis.UniversalClient{rdb}, nil
 	}
 
-	all := make([]*redis.UniversalOptions, len(cfg.LockNodes))
+	nodes := make([]redis.UniversalClient, len(cfg.LockNodes))
 	for i, addr := range cfg.LockNodes {
-		var err error
-		if all[i], err = cfg.RedisOptions(addr); err != nil {
+		opts, err := cfg.RedisOptions(addr)
+		if err != nil {
 			return nil, fmt.Errorf("--lock-nodes: %w", err)
 		}
-	}
-
-	nodes := make([]redis.UniversalClient, len(all))
-	for i, opts := range all {
 		nodes[i] = redisconn.Open(opts)
 	}
 
