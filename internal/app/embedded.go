@@ -24,8 +24,8 @@ import (
 const (
 	DatabaseFile  = "seckill.db"
 	SecretFile    = "jwt-secret"
-	RedisLockFile = "redis.lock"
 	RedisInfoFile = "redis.json"
+	redisLockFile = "redis.lock"
 )
 
 // embeddedTick is the interval at which the clock of the embedded Redis is advanced. It has no clock of its own.
@@ -50,7 +50,7 @@ type RedisInfo struct {
 // by users with access to the data directory. A second server on the same data directory gets an error: each would have
 // a Redis of its own, without the other's locks.
 func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
-	lock := flock.New(filepath.Join(dir, RedisLockFile))
+	lock := flock.New(filepath.Join(dir, redisLockFile))
 
 	// Retry for a second: other commands take the lock briefly to find out whether a server runs.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -118,7 +118,13 @@ func (e *embeddedRedis) close() {
 
 // RunningRedis returns the embedded Redis of the server that runs on this data directory, or nil if none runs.
 func RunningRedis(dir string) (*RedisInfo, error) {
-	lock := flock.New(filepath.Join(dir, RedisLockFile))
+	path := filepath.Join(dir, redisLockFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		// TryLock would create the file.
+		return nil, nil
+	}
+
+	lock := flock.New(path)
 	free, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("check for a running server: %w", err)

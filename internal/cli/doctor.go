@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -80,14 +79,6 @@ type examination struct {
 func newExamination(e *app.Env, instances int) *examination {
 	x := &examination{env: e, instances: instances}
 	x.store, x.storeErr = existingStore(e)
-
-	if e.Config.EmbeddedRedis() {
-		// Without the file no server runs, and SharedRedis would create it.
-		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.RedisLockFile)); err != nil {
-			return x
-		}
-	}
-
 	x.shared, x.sharedErr = app.SharedRedis(e.Config)
 	return x
 }
