@@ -54,9 +54,6 @@ func OpenPrepared(e *Env) (*repo.Store, error) {
 		return nil, err
 	}
 
-	if err := WaitFor(e, "the database", store.Ping); err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
 	if err := prepareDatabase(e, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

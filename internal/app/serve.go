@@ -141,9 +141,6 @@ func Serve(e *Env) error {
 	}
 	defer locks.close()
 
-	if err := WaitFor(e, "the database", store.Ping); err != nil {
-		return err
-	}
 	if err := WaitFor(e, "Redis", func(ctx context.Context) error { return redisconn.Ready(ctx, rdb) }); err != nil {
 		return err
 	}
@@ -199,11 +196,16 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
-// prepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data. If the
-// database becomes unavailable meanwhile, prepareDatabase begins again, as WaitFor does.
+// prepareDatabase waits for the database, brings the schema up to date and, in demo mode, fills an empty database with
+// sample data. If the database becomes unavailable meanwhile, it begins again.
 func prepareDatabase(e *Env, store *repo.Store) error {
 	var failed error
-	err := WaitFor(e, "the database schema", func(context.Context) error {
+	err := WaitFor(e, "the database", func(ctx context.Context) error {
+		// It has timeouts, which changes of the schema have not.
+		if err := store.Ping(ctx); err != nil {
+			return err
+		}
+
 		failed = migrateAndSeed(e, store) //nolint:contextcheck // the schema changes have their own timeout
 		if errors.Is(failed, domain.ErrUnavailable) {
 			return failed
