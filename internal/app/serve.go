@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/auth"
@@ -249,18 +248,11 @@ func migrateAndSeed(e *Env, store *repo.Store) error {
 }
 
 type server struct {
-	cfg    Config
-	log    *slog.Logger
+	*wiring
+	*parts
+
 	public http.Handler
-	// The ops of the private port.
-	ops   http.Handler
-	sales *service.Sales
-	// Nil with another provider.
-	sandbox *payment.Sandbox
-	drain   *drain
-	metrics prometheus.Registerer
-	// Closing the subscribers ends the event streams, which http.Server.Shutdown does not know.
-	subscribers []*salestats.Subscribers
+	drain  *drain
 	// Nil outside demo mode.
 	rushes *rushRunner
 	// They run until the last request is answered.
@@ -359,9 +351,9 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { loop.Run(background, s.log, s.tasks...) })
 
-	if s.sandbox != nil {
+	if sandbox := s.provider.sandbox; sandbox != nil {
 		webhook := urlOf(listener.Addr()) + "/api/v1/payments/webhook/" + payment.SandboxName
-		wg.Go(func() { s.sandbox.Run(background, webhook) })
+		wg.Go(func() { sandbox.Run(background, webhook) })
 	}
 
 	defer func() {
@@ -384,7 +376,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 			return errors.Join(err, listener.Close())
 		}
 
-		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readTimeout}
+		ops := &http.Server{Handler: s.metrics.opsHandler(), ReadHeaderTimeout: readTimeout}
 
 		// After the public port, so that the last requests are counted.
 		defer func() { _ = ops.Close() }()
@@ -412,8 +404,9 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 
+	// http.Server.Shutdown does not know the event streams.
 	var streams sync.WaitGroup
-	for _, subscribers := range s.subscribers {
+	for _, subscribers := range []*salestats.Subscribers{s.orderSubscribers, s.saleSubscribers, s.roomSubscribers} {
 		streams.Go(subscribers.Close)
 	}
 
@@ -443,7 +436,7 @@ func (s *server) limitConnections(l net.Listener) net.Listener {
 		Exempt:    append(handler.ParseProxies(s.cfg.Proxies), loopback...),
 	})
 
-	s.metrics.MustRegister(limited.Collectors()...)
+	s.metrics.registry.MustRegister(limited.Collectors()...)
 	return limited
 }
 

@@ -80,17 +80,12 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 
 	return &server{
-		cfg:         w.cfg,
-		log:         w.log,
-		public:      draining.handler(api.public),
-		ops:         w.metrics.opsHandler(),
-		sales:       p.sales,
-		sandbox:     p.provider.sandbox,
-		drain:       draining,
-		metrics:     w.metrics.registry,
-		subscribers: []*salestats.Subscribers{p.orderSubscribers, p.saleSubscribers, p.roomSubscribers},
-		rushes:      api.rushes,
-		tasks:       tasks,
+		wiring: w,
+		parts:  p,
+		public: draining.handler(api.public),
+		drain:  draining,
+		rushes: api.rushes,
+		tasks:  tasks,
 	}, nil
 }
 
