@@ -463,7 +463,7 @@ func TestReplicationCheckDuringBinaryStatement(t *testing.T) {
 			return err != nil || sleeps > 0
 		}, time.Minute, time.Millisecond)
 
-		s := &mysqlServer{MySQL: MySQL{Pool: pool}, maria: kind == env.MariaDB}
+		s := &MySQL{Pool: pool, maria: kind == env.MariaDB}
 		assert.Equal(t, OK, s.checkReplication(t.Context()).Status, s.checkReplication(t.Context()).Found)
 		execute(t, pool, fmt.Sprint("KILL QUERY ", id))
 		<-ended
@@ -520,20 +520,20 @@ func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 // limits of the account.
 func TestStatusPerSetting(t *testing.T) {
 	version := func(text string) Result {
-		s := &mysqlServer{text: text}
+		s := &MySQL{text: text}
 		s.maria, s.version = parseVersion(text)
 		return s.checkVersion(t.Context())
 	}
-	with := func(check func(*mysqlServer, context.Context) Result, variables ...string) Result {
+	with := func(check func(*MySQL, context.Context) Result, variables ...string) Result {
 		pool := dial(t, "none@tcp(127.0.0.1:1)/none") // only the size of the pool matters
 		all := map[string]string{}
 		for i := 0; i < len(variables); i += 2 {
 			all[variables[i]] = variables[i+1]
 		}
-		return check(&mysqlServer{MySQL: MySQL{Pool: pool, Instances: 2}, global: all, session: all}, t.Context())
+		return check(&MySQL{Pool: pool, Instances: 2, global: all, session: all}, t.Context())
 	}
-	doublewrite, writable, mode := (*mysqlServer).checkDoublewrite, (*mysqlServer).checkWritable, (*mysqlServer).checkMode
-	connections := (*mysqlServer).checkConnections
+	doublewrite, writable, mode := (*MySQL).checkDoublewrite, (*MySQL).checkWritable, (*MySQL).checkMode
+	connections := (*MySQL).checkConnections
 
 	for _, tc := range []struct {
 		want Status
@@ -567,7 +567,7 @@ func TestRedoLogSwitchedOff(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
 	pool := dial(t, env.MySQL.Start(t).DSN(t))
-	s := &mysqlServer{MySQL: MySQL{Pool: pool}, global: map[string]string{"innodb_flush_log_at_trx_commit": "1"}}
+	s := &MySQL{Pool: pool, global: map[string]string{"innodb_flush_log_at_trx_commit": "1"}}
 	require.Equal(t, OK, s.checkCommit(t.Context()).Status)
 	execute(t, pool, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
 	r := s.checkCommit(t.Context())

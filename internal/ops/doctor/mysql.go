@@ -25,11 +25,8 @@ type MySQL struct {
 	// Instances is the number of seckill servers that will run.
 	Instances int
 	Now       func() time.Time
-}
 
-// mysqlServer is a server with the state that reach read.
-type mysqlServer struct {
-	MySQL
+	// What reach has read.
 	text    string // VERSION()
 	maria   bool
 	version []int
@@ -39,9 +36,7 @@ type mysqlServer struct {
 }
 
 // Group returns the checks. It does no I/O itself.
-func (m MySQL) Group() Group {
-	s := &mysqlServer{MySQL: m}
-
+func (s MySQL) Group() Group {
 	return Group{
 		Reach: Check{Name: "database.reachable", Run: s.reach},
 		Checks: []Check{
@@ -61,7 +56,7 @@ func (m MySQL) Group() Group {
 	}
 }
 
-func (s *mysqlServer) reach(ctx context.Context) Result {
+func (s *MySQL) reach(ctx context.Context) Result {
 	err := s.Pool.QueryRowContext(ctx, "SELECT VERSION()").Scan(&s.text)
 	if err == nil {
 		s.global, err = variables(ctx, s.Pool, "SHOW GLOBAL VARIABLES")
@@ -150,14 +145,14 @@ func parseVersion(text string) (bool, []int) {
 	return maria, version
 }
 
-func (s *mysqlServer) flavour() string {
+func (s *MySQL) flavour() string {
 	if s.maria {
 		return "MariaDB " + s.text
 	}
 	return "MySQL " + s.text
 }
 
-func (s *mysqlServer) checkVersion(context.Context) Result {
+func (s *MySQL) checkVersion(context.Context) Result {
 	if strings.Contains(strings.ToLower(s.text), "tidb") {
 		return Bad(Fail, "use MySQL 8.0.16 or newer, or MariaDB 10.6 or newer",
 			"TiDB (%s) is not supported: its SKIP LOCKED is a plain read, so two servers would return the same payment", s.text)
@@ -177,12 +172,12 @@ func (s *mysqlServer) checkVersion(context.Context) Result {
 	return Good("%s", s.flavour())
 }
 
-func (s *mysqlServer) checkSchema(ctx context.Context) Result {
+func (s *MySQL) checkSchema(ctx context.Context) Result {
 	return checkSchema(ctx, s.Pool, "mysql", s.Migrations, mysqlFix)
 }
 
 // checkChecks checks the CHECK constraint on the stock, the last guard against overselling.
-func (s *mysqlServer) checkChecks(ctx context.Context) Result {
+func (s *MySQL) checkChecks(ctx context.Context) Result {
 	column := "enforced"
 	if s.maria {
 		// MariaDB has no unenforced constraints.
@@ -210,7 +205,7 @@ func (s *mysqlServer) checkChecks(ctx context.Context) Result {
 	return s.checkResult(enforced)
 }
 
-func (s *mysqlServer) checkResult(enforced string) Result {
+func (s *MySQL) checkResult(enforced string) Result {
 	switch {
 	case enforced == "":
 		return Bad(Fail, "ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)",
@@ -228,7 +223,7 @@ func (s *mysqlServer) checkResult(enforced string) Result {
 func isOff(value string) bool { return value == "OFF" || value == "0" }
 func isOn(value string) bool  { return value == "ON" || value == "1" }
 
-func (s *mysqlServer) checkCommit(ctx context.Context) Result {
+func (s *MySQL) checkCommit(ctx context.Context) Result {
 	const name = "innodb_flush_log_at_trx_commit"
 	if v := s.global[name]; v != "1" {
 		return Bad(Fail, "SET GLOBAL "+name+" = 1, and in my.cnf",
@@ -247,7 +242,7 @@ func (s *mysqlServer) checkCommit(ctx context.Context) Result {
 	return Good("%s = 1: commits are on disk", name)
 }
 
-func (s *mysqlServer) checkBinlog(context.Context) Result {
+func (s *MySQL) checkBinlog(context.Context) Result {
 	if !isOn(s.global["log_bin"]) {
 		return Good("no binary log, and therefore no point-in-time recovery")
 	}
@@ -265,7 +260,7 @@ func (s *mysqlServer) checkBinlog(context.Context) Result {
 	return Good("sync_binlog = 1")
 }
 
-func (s *mysqlServer) checkDoublewrite(context.Context) Result {
+func (s *MySQL) checkDoublewrite(context.Context) Result {
 	switch v := s.global["innodb_doublewrite"]; v {
 	case "":
 		return Result{Status: Skipped, Found: "the server has no innodb_doublewrite"}
@@ -277,7 +272,7 @@ func (s *mysqlServer) checkDoublewrite(context.Context) Result {
 	}
 }
 
-func (s *mysqlServer) checkMode(context.Context) Result {
+func (s *MySQL) checkMode(context.Context) Result {
 	mode := s.session["sql_mode"]
 	if !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES") {
 		return Bad(Fail, "remove sql_mode from SECKILL_MYSQL_DSN and from the settings of a proxy",
@@ -286,7 +281,7 @@ func (s *mysqlServer) checkMode(context.Context) Result {
 	return Good("the program's sessions are strict")
 }
 
-func (s *mysqlServer) checkIsolation(context.Context) Result {
+func (s *MySQL) checkIsolation(context.Context) Result {
 	level := s.session["transaction_isolation"]
 	if level == "" {
 		// MariaDB before 11.1.
@@ -304,7 +299,7 @@ func (s *mysqlServer) checkIsolation(context.Context) Result {
 // spareConnections are reserved for operators, monitoring and the commands of the program.
 const spareConnections = 10
 
-func (s *mysqlServer) checkConnections(context.Context) Result {
+func (s *MySQL) checkConnections(context.Context) Result {
 	each := max(s.Conns, s.Pool.Stats().MaxOpenConnections)
 	limit := atoi(s.global["max_connections"])
 	name := "max_connections"
@@ -339,7 +334,7 @@ func atoi(text string) int {
 	return n
 }
 
-func (s *mysqlServer) checkWritable(context.Context) Result {
+func (s *MySQL) checkWritable(context.Context) Result {
 	for _, name := range []string{"read_only", "super_read_only", "innodb_read_only", "innodb_force_recovery", "transaction_read_only"} {
 		v := s.global[name]
 		if v == "" || v == "0" || v == "OFF" {
@@ -366,7 +361,7 @@ const (
 	databaseSkewFail = 2 * time.Second
 )
 
-func (s *mysqlServer) checkClock(ctx context.Context) Result {
+func (s *MySQL) checkClock(ctx context.Context) Result {
 	found, err := measureSkew(ctx, s.Now, func(ctx context.Context) (at time.Time, err error) {
 		var seconds float64
 		err = s.Pool.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(6))").Scan(&seconds)

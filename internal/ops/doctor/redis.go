@@ -26,15 +26,11 @@ type Redis struct {
 	// Queue is true if the server holds queued orders (lane queue).
 	Queue bool
 	Now   func() time.Time
-}
 
-// redisNode is a server with the state that reach read.
-type redisNode struct {
-	Redis
-	info map[string]string
+	// What reach has read.
+	info, config map[string]string
 	// infoErr and configErr are set if INFO or CONFIG is refused, as by many providers.
 	infoErr, configErr error
-	config             map[string]string
 }
 
 // redisSettings are read with CONFIG GET one by one, because CONFIG GET * would return passwords.
@@ -43,11 +39,10 @@ var redisSettings = []string{
 }
 
 // Group returns the checks. It does no I/O itself.
-func (r Redis) Group() Group {
-	n := &redisNode{Redis: r}
-	on := "redis " + r.Addr
-	if r.Locks {
-		on = "lock node " + r.Addr
+func (n Redis) Group() Group {
+	on := "redis " + n.Addr
+	if n.Locks {
+		on = "lock node " + n.Addr
 	}
 
 	return Group{
@@ -67,7 +62,7 @@ func (r Redis) Group() Group {
 	}
 }
 
-func (n *redisNode) reach(ctx context.Context) Result {
+func (n *Redis) reach(ctx context.Context) Result {
 	if err := n.Client.Ping(ctx).Err(); err != nil {
 		return Unanswered(err, redisFix(err))
 	}
@@ -125,7 +120,7 @@ func parseInfo(text string) map[string]string {
 }
 
 // unknown is the result if INFO or CONFIG is refused or does not have the name.
-func (n *redisNode) unknown(command, name string) Result {
+func (n *Redis) unknown(command, name string) Result {
 	err := n.infoErr
 	if command == "CONFIG GET" {
 		err = n.configErr
@@ -136,7 +131,7 @@ func (n *redisNode) unknown(command, name string) Result {
 	return Result{Status: Skipped, Found: "the server does not report " + name}
 }
 
-func (n *redisNode) checkVersion(context.Context) Result {
+func (n *Redis) checkVersion(context.Context) Result {
 	text := n.info["redis_version"]
 	if text == "" {
 		return n.unknown("INFO", "redis_version")
@@ -159,7 +154,7 @@ func (n *redisNode) checkVersion(context.Context) Result {
 	return Good("%s", name)
 }
 
-func (n *redisNode) checkEviction(context.Context) Result {
+func (n *Redis) checkEviction(context.Context) Result {
 	policy := n.info["maxmemory_policy"]
 	limit := n.info["maxmemory"]
 	most, _ := strconv.ParseFloat(limit, 64)
@@ -184,7 +179,7 @@ func (n *redisNode) checkEviction(context.Context) Result {
 
 // checkPersistence reports what a restart loses. The database has every order that was answered 201, and the admission
 // gate is always rebuilt from it.
-func (n *redisNode) checkPersistence(context.Context) Result {
+func (n *Redis) checkPersistence(context.Context) Result {
 	aof, known := n.info["aof_enabled"]
 	switch {
 	case !known:
@@ -222,7 +217,7 @@ func (n *redisNode) checkPersistence(context.Context) Result {
 	}
 }
 
-func (n *redisNode) checkRole(context.Context) Result {
+func (n *Redis) checkRole(context.Context) Result {
 	role := n.info["role"]
 	switch {
 	case role == "":
@@ -237,7 +232,7 @@ func (n *redisNode) checkRole(context.Context) Result {
 		"this is a replica: writes are refused, or lost at the next synchronization")
 }
 
-func (n *redisNode) checkCluster(ctx context.Context) Result {
+func (n *Redis) checkCluster(ctx context.Context) Result {
 	enabled := n.info["cluster_enabled"] == "1"
 	switch {
 	case n.info["cluster_enabled"] == "":
@@ -274,7 +269,7 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 }
 
 // checkOpenSlots returns the result of a cluster in order, or a warning if this node is giving away or receiving a slot.
-func (n *redisNode) checkOpenSlots(ctx context.Context, inOrder Result) Result {
+func (n *Redis) checkOpenSlots(ctx context.Context, inOrder Result) Result {
 	nodes, err := n.Client.ClusterNodes(ctx).Result()
 	switch {
 	case refused(err):
@@ -316,7 +311,7 @@ const (
 )
 
 // checkScripts runs a script whose keys a server cannot see in its text. Some services refuse such scripts.
-func (n *redisNode) checkScripts(ctx context.Context) Result {
+func (n *Redis) checkScripts(ctx context.Context) Result {
 	script := probeScript
 	key := probeKey
 	kind := "a script that names a key by a variable"
@@ -350,12 +345,12 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 	}
 }
 
-func (n *redisNode) grant(rights string) string {
+func (n *Redis) grant(rights string) string {
 	return "ACL SETUSER " + cmp.Or(n.Client.Options().Username, "default") + " " + rights
 }
 
 // checkChannels uses a channel of each kind, without messages for others. Since Redis 7 a new user may use no channel.
-func (n *redisNode) checkChannels(ctx context.Context) Result {
+func (n *Redis) checkChannels(ctx context.Context) Result {
 	if n.Locks {
 		return Good("these locks use no channel")
 	}
@@ -394,7 +389,7 @@ func clusterResult(info map[string]string) Result {
 	return Good("cluster_state:ok, all slots are served by %s masters", info["cluster_size"])
 }
 
-func (n *redisNode) checkPassword(context.Context) Result {
+func (n *Redis) checkPassword(context.Context) Result {
 	switch {
 	case n.Client.Options().Password != "":
 		return Good("password required")
@@ -422,7 +417,7 @@ const (
 	redisSkewFail = 10 * time.Second
 )
 
-func (n *redisNode) checkClock(ctx context.Context) Result {
+func (n *Redis) checkClock(ctx context.Context) Result {
 	found, err := measureSkew(ctx, n.Now, func(ctx context.Context) (time.Time, error) { return n.Client.Time(ctx).Result() })
 	switch {
 	case refused(err):

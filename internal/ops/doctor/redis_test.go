@@ -76,7 +76,7 @@ func TestMisconfiguredRedis(t *testing.T) {
 
 func TestFailedPersistenceStopsWrites(t *testing.T) {
 	node := func(info, config map[string]string) Status {
-		return (&redisNode{info: info, config: config}).checkPersistence(t.Context()).Status
+		return (&Redis{info: info, config: config}).checkPersistence(t.Context()).Status
 	}
 	failed := map[string]string{"aof_enabled": "1", "rdb_last_bgsave_status": "err", "aof_last_write_status": "ok"}
 	good := map[string]string{"save": "60 1000", "appendfsync": "everysec", "stop-writes-on-bgsave-error": "yes"}
@@ -127,7 +127,7 @@ func TestRedisVersions(t *testing.T) {
 		{Warn, map[string]string{"redis_version": "7.4.0", "dragonfly_version": "df-v1.3"}},
 		{Skipped, nil},
 	} {
-		assert.Equal(t, tc.want, (&redisNode{info: tc.info}).checkVersion(t.Context()).Status, tc.info)
+		assert.Equal(t, tc.want, (&Redis{info: tc.info}).checkVersion(t.Context()).Status, tc.info)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestMissingPasswordWarnsUnlessLoopback(t *testing.T) {
 		{"10.0.0.5:6379", "", Warn}, {"redis:6379", "", Warn}, {"redis:6379", "word", OK},
 	} {
 		client := env.NewClient(t, &redis.Options{Addr: tc.addr, Password: tc.password})
-		n := &redisNode{Redis: Redis{Addr: tc.addr, Client: client}}
+		n := &Redis{Addr: tc.addr, Client: client}
 		assert.Equal(t, tc.want, n.checkPassword(t.Context()).Status, tc.addr)
 	}
 }

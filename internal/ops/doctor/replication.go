@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-func (s *mysqlServer) checkReplication(ctx context.Context) Result {
+func (s *MySQL) checkReplication(ctx context.Context) Result {
 	status, err := variables(ctx, s.Pool, "SHOW GLOBAL STATUS")
 	if err != nil {
 		return Unanswered(err, mysqlFix(err))
