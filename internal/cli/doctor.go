@@ -83,14 +83,6 @@ func newExamination(e *app.Env, instances int) *examination {
 	return x
 }
 
-func (x *examination) client(addr string, opts *redis.UniversalOptions) *redis.Client {
-	o := opts.Simple()
-	o.Addr = addr
-	c := redis.NewClient(o)
-	x.clients = append(x.clients, c)
-	return c
-}
-
 func (x *examination) close() {
 	for _, c := range x.clients {
 		_ = c.Close()
@@ -142,7 +134,6 @@ func (x *examination) databaseGroups() []doctor.Group {
 		Conns:      pools["write"].Stats().MaxOpenConnections + pools["read"].Stats().MaxOpenConnections + sqldb.LongLivedConns,
 		Migrations: knownMigrations("mysql"),
 		Instances:  x.instances,
-		Now:        time.Now,
 	}.Group()}
 }
 
@@ -163,7 +154,6 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 			Addr:   "master " + opts.MasterName,
 			Client: x.shared.(*redis.Client),
 			Queue:  queue,
-			Now:    time.Now,
 		}
 		return []doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}
 	}
@@ -215,11 +205,11 @@ func (x *examination) sentinels(opts *redis.UniversalOptions) map[string]*redis.
 }
 
 func (x *examination) redis(addr string, opts *redis.UniversalOptions) doctor.Redis {
-	return doctor.Redis{
-		Addr:   addr,
-		Client: x.client(addr, opts),
-		Now:    time.Now,
-	}
+	o := opts.Simple()
+	o.Addr = addr
+	c := redis.NewClient(o)
+	x.clients = append(x.clients, c)
+	return doctor.Redis{Addr: addr, Client: c}
 }
 
 func (x *examination) lockNodeGroups() []doctor.Group {

@@ -99,7 +99,7 @@ func TestClockSkew(t *testing.T) {
 // The server is 3 s ahead, and reads its clock at the end of 2 ms.
 func TestMeasureSkew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := env.Must(measureSkew(t.Context(), time.Now, func(context.Context) (time.Time, error) {
+		s := env.Must(measureSkew(t.Context(), func(context.Context) (time.Time, error) {
 			time.Sleep(2 * time.Millisecond)
 			return time.Now().Add(3 * time.Second), nil
 		}))(t)
@@ -273,9 +273,12 @@ func TestDoctorChecksSecondFactors(t *testing.T) {
 func dial(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
 	pool := env.OpenDB(t, dsn)
-	pool.SetMaxOpenConns(48)
+	pool.SetMaxOpenConns(conns)
 	return pool
 }
+
+// conns are the connections of a server.
+const conns = 48
 
 // longDeadline is a deadline that a server can keep even on a busy machine.
 const longDeadline = time.Minute
@@ -344,7 +347,7 @@ func TestWellConfiguredDatabase(t *testing.T) {
 		cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
 		isolation := map[env.Kind]string{env.MariaDB: "tx_isolation", env.MySQL: "transaction_isolation"}[kind]
 		cfg.Params = map[string]string{isolation: "'READ-COMMITTED'"}
-		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Instances: 3, Now: time.Now}.Group())
+		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Conns: conns, Instances: 3}.Group())
 		allGood(t, found)
 		assert.Len(t, found, 1+len(MySQL{}.Group().Checks))
 		for _, f := range found {
@@ -363,7 +366,9 @@ func TestMisconfiguredDatabase(t *testing.T) {
 		pool := dial(t, dsn)
 		execute(t, pool, strings.Split(tables, ";\n")...)
 		execute(t, pool, "ALTER TABLE seckill_vouchers DROP CONSTRAINT ck_stock", "SET GLOBAL read_only = 1")
-		m := MySQL{Pool: dial(t, dsn), Migrations: []int64{1, 2, 3}, Instances: 2, Now: func() time.Time { return time.Now().Add(5 * time.Second) }}
+		old := env.Must(mysql.ParseDSN(dsn))(t)
+		old.Params = map[string]string{"timestamp": "1"} // sets the clock of its sessions
+		m := MySQL{Pool: dial(t, old.FormatDSN()), Conns: conns, Migrations: []int64{1, 2, 3}, Instances: 2}
 		found := examine(t, m.Group())
 		want(t, found, map[string]Status{
 			"database.reachable": OK, "database.version": OK, "database.schema": Warn, "database.checks": Fail, "database.commit": Fail,
@@ -378,11 +383,10 @@ func TestMisconfiguredDatabase(t *testing.T) {
 		} else {
 			execute(t, pool, "SET GLOBAL check_constraint_checks = OFF")
 		}
-		m.Pool, m.Instances, m.Migrations, m.Now = dial(t, dsn), 1, []int64{1}, func() time.Time { return time.Now().Add(-1900 * time.Millisecond) }
-		m.Pool.SetMaxOpenConns(55)
+		m.Pool, m.Conns, m.Instances, m.Migrations = dial(t, dsn), 55, 1, []int64{1}
 		found = examine(t, m.Group())
 		want(t, found, map[string]Status{
-			"database.schema": Fail, "database.checks": Fail, "database.binlog": Fail, "database.connections": Warn, "database.clock": Warn,
+			"database.schema": Fail, "database.checks": Fail, "database.binlog": Fail, "database.connections": Warn, "database.clock": OK,
 		})
 	})
 }
@@ -425,7 +429,7 @@ func TestReplication(t *testing.T) {
 		replica := kind.Start(t, "--server-id=2")
 		pool, other := dial(t, primary.DSN(t)), dial(t, replica.DSN(t))
 		check := func() Result {
-			return examine(t, MySQL{Pool: pool, Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.replication"].Result
+			return examine(t, MySQL{Pool: pool, Migrations: []int64{1}, Conns: conns, Instances: 1}.Group())["database.replication"].Result
 		}
 		require.Equal(t, OK, check().Status)
 
@@ -508,7 +512,7 @@ func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 	t.Parallel()
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		pool := dial(t, kind.DSN(t))
-		found := examine(t, MySQL{Pool: pool, Migrations: []int64{1, 2}, Instances: 1, Now: time.Now}.Group())
+		found := examine(t, MySQL{Pool: pool, Migrations: []int64{1, 2}, Conns: conns, Instances: 1}.Group())
 		want(t, found, map[string]Status{"database.schema": Warn, "database.checks": Skipped, "database.binlog": OK})
 		var n int
 		require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&n))
@@ -525,12 +529,11 @@ func TestStatusPerSetting(t *testing.T) {
 		return s.checkVersion(t.Context())
 	}
 	with := func(check func(*MySQL, context.Context) Result, variables ...string) Result {
-		pool := dial(t, "none@tcp(127.0.0.1:1)/none") // only the size of the pool matters
 		all := map[string]string{}
 		for i := 0; i < len(variables); i += 2 {
 			all[variables[i]] = variables[i+1]
 		}
-		return check(&MySQL{Pool: pool, Instances: 2, global: all, session: all}, t.Context())
+		return check(&MySQL{Conns: conns, Instances: 2, global: all, session: all}, t.Context())
 	}
 	doublewrite, writable, mode := (*MySQL).checkDoublewrite, (*MySQL).checkWritable, (*MySQL).checkMode
 	connections := (*MySQL).checkConnections

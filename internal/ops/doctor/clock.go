@@ -9,11 +9,10 @@ import (
 type skew struct{ ahead, uncertain time.Duration }
 
 // measureSkew reads a server's clock. The server read it at some time within the round trip, so the error is half of that.
-func measureSkew(ctx context.Context, now func() time.Time, read func(context.Context) (time.Time, error)) (skew, error) {
-	sent := now()
-	begin := time.Now()
+func measureSkew(ctx context.Context, read func(context.Context) (time.Time, error)) (skew, error) {
+	sent := time.Now()
 	theirs, err := read(ctx)
-	half := time.Since(begin) / 2
+	half := time.Since(sent) / 2
 	return skew{theirs.Sub(sent.Add(half)), half}, err
 }
 

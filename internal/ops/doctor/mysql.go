@@ -18,13 +18,12 @@ import (
 type MySQL struct {
 	// Pool is opened as the server opens it, so that its sessions have the same settings.
 	Pool *sql.DB
-	// Conns is the number of connections that one server opens in all its pools. The size of Pool is the minimum.
+	// Conns is the number of connections that one server opens in all its pools.
 	Conns int
 	// Migrations are the versions that the program contains.
 	Migrations []int64
 	// Instances is the number of seckill servers that will run.
 	Instances int
-	Now       func() time.Time
 
 	// What reach has read.
 	text    string // VERSION()
@@ -300,7 +299,6 @@ func (s *MySQL) checkIsolation(context.Context) Result {
 const spareConnections = 10
 
 func (s *MySQL) checkConnections(context.Context) Result {
-	each := max(s.Conns, s.Pool.Stats().MaxOpenConnections)
 	limit := atoi(s.global["max_connections"])
 	name := "max_connections"
 	if n := atoi(s.session["max_user_connections"]); n > 0 && n < limit {
@@ -314,18 +312,19 @@ func (s *MySQL) checkConnections(context.Context) Result {
 		set = "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH MAX_USER_CONNECTIONS %d"
 	}
 
-	need := s.Instances*each + spareConnections
+	most := s.Instances * s.Conns
+	need := most + spareConnections
 	found := fmt.Sprintf("%s = %d; %d servers with up to %d connections each and %d spare ones need %d",
-		name, limit, s.Instances, each, spareConnections, need)
+		name, limit, s.Instances, s.Conns, spareConnections, need)
 
 	switch {
-	case limit < s.Instances*each:
+	case limit < most:
 		return Bad(Fail, fmt.Sprintf(set, need), "%s", found)
 	case limit < need:
 		return Bad(Warn, fmt.Sprintf(set, need), "%s", found)
 	}
 
-	return Good("%s = %d: room for %d servers of up to %d connections", name, limit, (limit-spareConnections)/max(each, 1), each)
+	return Good("%s = %d: room for %d servers of up to %d connections", name, limit, (limit-spareConnections)/s.Conns, s.Conns)
 }
 
 func atoi(text string) int {
@@ -362,7 +361,7 @@ const (
 )
 
 func (s *MySQL) checkClock(ctx context.Context) Result {
-	found, err := measureSkew(ctx, s.Now, func(ctx context.Context) (at time.Time, err error) {
+	found, err := measureSkew(ctx, func(ctx context.Context) (at time.Time, err error) {
 		var seconds float64
 		err = s.Pool.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(6))").Scan(&seconds)
 		return time.UnixMicro(int64(seconds * 1e6)), err

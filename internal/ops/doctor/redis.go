@@ -25,7 +25,6 @@ type Redis struct {
 	Locks bool
 	// Queue is true if the server holds queued orders (lane queue).
 	Queue bool
-	Now   func() time.Time
 
 	// What reach has read.
 	info, config map[string]string
@@ -418,7 +417,7 @@ const (
 )
 
 func (n *Redis) checkClock(ctx context.Context) Result {
-	found, err := measureSkew(ctx, n.Now, func(ctx context.Context) (time.Time, error) { return n.Client.Time(ctx).Result() })
+	found, err := measureSkew(ctx, func(ctx context.Context) (time.Time, error) { return n.Client.Time(ctx).Result() })
 	switch {
 	case refused(err):
 		return FromError(Skipped, n.grant("+time, which the locks use"), "TIME is refused: ", err)

@@ -21,7 +21,7 @@ import (
 // check runs the checks of a server. The edits change what the program expects.
 func check(t *testing.T, r *env.Redis, edits ...func(*Redis)) map[string]Finding {
 	t.Helper()
-	of := Redis{Addr: r.Addr, Client: r.Client(t), Now: time.Now}
+	of := Redis{Addr: r.Addr, Client: r.Client(t)}
 	for _, edit := range edits {
 		edit(&of)
 	}
@@ -35,6 +35,19 @@ func do(t *testing.T, rdb *redis.Client, args ...any) {
 
 func queue(r *Redis) { r.Queue = true }
 func locks(r *Redis) { r.Locks = true }
+
+// ahead sets the clock of the server.
+func ahead(by time.Duration) func(*Redis) {
+	return func(r *Redis) {
+		r.Client.AddHook(env.RedisHook{Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			err := next(ctx, cmd)
+			if c, ok := cmd.(*redis.TimeCmd); ok {
+				c.SetVal(c.Val().Add(by))
+			}
+			return err
+		}})
+	}
+}
 
 func TestWellConfiguredRedis(t *testing.T) {
 	t.Parallel()
@@ -53,8 +66,7 @@ func TestMisconfiguredRedis(t *testing.T) {
 	t.Parallel()
 	r := env.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	rdb := r.Client(t)
-	ahead := func(r *Redis) { r.Now = func() time.Time { return time.Now().Add(-time.Minute) } }
-	want(t, check(t, r, queue, ahead), map[string]Status{
+	want(t, check(t, r, queue, ahead(time.Minute)), map[string]Status{
 		"redis.reachable": OK, "redis.version": OK, "redis.eviction": Fail, "redis.persistence": Fail, "redis.role": OK,
 		"redis.cluster": OK, "redis.password": OK, "redis.clock": Fail,
 	})
@@ -64,8 +76,7 @@ func TestMisconfiguredRedis(t *testing.T) {
 	do(t, rdb, "CONFIG", "SET", "appendonly", "yes")
 	do(t, rdb, "CONFIG", "SET", "appendfsync", "no")
 	do(t, rdb, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
-	behind := func(r *Redis) { r.Now = func() time.Time { return time.Now().Add(4 * time.Second) } }
-	want(t, check(t, r, behind), map[string]Status{"redis.persistence": Warn, "redis.eviction": Fail, "redis.clock": Warn})
+	want(t, check(t, r, ahead(-4*time.Second)), map[string]Status{"redis.persistence": Warn, "redis.eviction": Fail, "redis.clock": Warn})
 	want(t, check(t, r, queue), map[string]Status{"redis.persistence": Fail})
 	do(t, rdb, "CONFIG", "SET", "maxmemory", "0")
 	want(t, check(t, r), map[string]Status{"redis.eviction": OK})
@@ -253,8 +264,8 @@ func TestUnreachableServers(t *testing.T) {
 	t.Parallel()
 	closed := env.NewClient(t, &redis.Options{Addr: "127.0.0.1:1", Password: "hunter2", MaxRetries: -1})
 	for kind, group := range map[string]Group{
-		"database": MySQL{Pool: dial(t, "stranger:hunter2@tcp(127.0.0.1:1)/none"), Now: time.Now}.Group(),
-		"redis":    Redis{Addr: "127.0.0.1:1", Client: closed, Now: time.Now}.Group(),
+		"database": MySQL{Pool: dial(t, "stranger:hunter2@tcp(127.0.0.1:1)/none")}.Group(),
+		"redis":    Redis{Addr: "127.0.0.1:1", Client: closed}.Group(),
 	} {
 		for name, f := range examine(t, group) {
 			reach := name == kind+".reachable"
@@ -350,7 +361,7 @@ func TestMissingValuesAreNotFailures(t *testing.T) {
 	t.Parallel()
 	addr := env.StartMiniredis(t).Addr()
 	rdb := env.NewClient(t, &redis.Options{Addr: addr, MaxRetries: -1})
-	for name, f := range examine(t, Redis{Addr: addr, Client: rdb, Now: time.Now}.Group()) {
+	for name, f := range examine(t, Redis{Addr: addr, Client: rdb}.Group()) {
 		assert.Contains(t, []Status{OK, Skipped}, f.Status, "%s: %s", name, f.Found)
 		assert.False(t, strings.Contains(f.Found, "%!"), f.Found)
 	}
