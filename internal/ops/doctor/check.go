@@ -89,17 +89,12 @@ func (r Result) Masked(secrets []string) string {
 // Unanswered returns the result of a check whose server returned an error or nothing at all. A timeout is reported in
 // plain words, because a hanging server is the worst case.
 func Unanswered(err error, change string) Result {
-	var slow net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
-		return Result{
-			Status:  Fail,
-			Found:   "no answer in time: the server hangs, or the network drops packets",
-			Change:  change,
-			Unasked: true,
-		}
+	r := FromError(Fail, change, "", err)
+	slow, ok := errors.AsType[net.Error](err)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && slow.Timeout() {
+		r = Bad(Fail, change, "no answer in time: the server hangs, or the network drops packets")
 	}
 
-	r := FromError(Fail, change, "", err)
 	r.Unasked = true
 	return r
 }

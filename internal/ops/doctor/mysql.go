@@ -100,8 +100,7 @@ func mysqlFix(err error) string {
 }
 
 func errorNumber(err error) uint16 {
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number
 	}
 	return 0
@@ -199,13 +198,6 @@ func (s *MySQL) checkChecks(ctx context.Context) Result {
 		return Unanswered(err, mysqlFix(err))
 	case tables == 0:
 		return Result{Status: Skipped, Found: "the table does not exist yet: see database.schema"}
-	}
-
-	return s.checkResult(enforced)
-}
-
-func (s *MySQL) checkResult(enforced string) Result {
-	switch {
 	case enforced == "":
 		return Bad(Fail, "ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)",
 			"CHECK (stock >= 0) of seckill_vouchers is missing")

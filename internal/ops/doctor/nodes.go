@@ -151,12 +151,8 @@ func independence(nodes []*redis.Client, infos []map[string]string) Result {
 	case answering < all:
 		return Bad(Warn, "see redis.reachable of each node", "%d of %d nodes answer", answering, all)
 	case len(silent) > 0:
-		return Result{
-			Status: Skipped,
-			Found: "all nodes answer, but these refuse INFO, so their independence cannot be checked: " +
-				strings.Join(silent, ", "),
-			Change: "confirm with the provider that each is a separate server and no replica",
-		}
+		return Bad(Skipped, "confirm with the provider that each is a separate server and no replica",
+			"all nodes answer, but these refuse INFO, so their independence cannot be checked: %s", strings.Join(silent, ", "))
 	}
 
 	return Good("%d independent servers", all)

@@ -92,8 +92,8 @@ func (n *Redis) reach(ctx context.Context) Result {
 }
 
 func refused(err error) bool {
-	var answer redis.Error
-	return errors.As(err, &answer)
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }
 
 func redisFix(err error) string {

@@ -136,11 +136,7 @@ func (s *Sales) checkTotals(ctx context.Context) Result {
 	totals, err := s.Store.SaleTotals(ctx)
 	// A database that hangs fails database.reachable.
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return Result{
-			Status: Skipped,
-			Found:  fmt.Sprintf("too many orders to check within %s", totalsTimeout),
-			Change: "seckill verify, which has no deadline",
-		}
+		return Bad(Skipped, "seckill verify, which has no deadline", "too many orders to check within %s", totalsTimeout)
 	}
 
 	if err != nil {
