@@ -54,8 +54,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 // failureCode returns the exit code for an error without a code of its own. For verify, reconcile, doctor
 // and room verify it is ExitUnchecked, because their exit code 1 means that the check ran and found something.
 func failureCode(command *kong.Context, err error) int {
-	var parseErr *kong.ParseError
-	if errors.As(err, &parseErr) {
+	if parseErr, ok := errors.AsType[*kong.ParseError](err); ok {
 		command = parseErr.Context
 	}
 	if command != nil && slices.Contains([]string{"verify", "reconcile", "doctor", "room verify"}, command.Command()) {
@@ -164,8 +163,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, replace .
 	}
 
 	fmt.Fprintln(stderr, "seckill:", withVariables(err))
-	var withCode *exitError
-	if errors.As(err, &withCode) {
+	if withCode, ok := errors.AsType[*exitError](err); ok {
 		return withCode.code
 	}
 

@@ -99,13 +99,13 @@ func (d discardDeadLetterCmd) Run(e *app.Env) error {
 }
 
 func explain(err error) error {
-	var duplicate *domain.DuplicateOrderError
+	_, duplicate := errors.AsType[*domain.DuplicateOrderError](err)
 	switch {
 	case errors.Is(err, domain.ErrNotFound):
 		return fmt.Errorf("%w: it was replayed or discarded already, or never existed", err)
 	case errors.Is(err, domain.ErrInvalidState):
 		return fmt.Errorf("%w: it can only be discarded", err)
-	case errors.Is(err, domain.ErrSoldOut), errors.As(err, &duplicate):
+	case errors.Is(err, domain.ErrSoldOut), duplicate:
 		return fmt.Errorf("%w; the dead letter is kept", err)
 	}
 

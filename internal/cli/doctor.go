@@ -41,7 +41,7 @@ const maxInstances = 10_000
 // Run prints a row per check, followed by the change if one is needed.
 func (d doctorCmd) Run(e *app.Env) error {
 	if d.Instances < 1 || d.Instances > maxInstances {
-		return &exitError{ExitUnchecked, fmt.Errorf("--instances must be between 1 and %d, got %d", maxInstances, d.Instances)}
+		return fmt.Errorf("--instances must be between 1 and %d, got %d", maxInstances, d.Instances)
 	}
 
 	x := newExamination(e, d.Instances)
@@ -56,7 +56,7 @@ func (d doctorCmd) Run(e *app.Env) error {
 	}
 
 	if err != nil {
-		return &exitError{ExitUnchecked, err}
+		return err
 	}
 
 	return report.verdict(d.Strict)
@@ -379,7 +379,7 @@ func (r doctorReport) print(out io.Writer) error {
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:
-		return &exitError{ExitUnchecked, fmt.Errorf("%s without an answer, %d failed in total; docs/operations.md explains each check", domain.Count(r.Unasked, "check"), r.Failed)}
+		return fmt.Errorf("%s without an answer, %d failed in total; docs/operations.md explains each check", domain.Count(r.Unasked, "check"), r.Failed)
 	case r.Failed > 0:
 		return &exitError{ExitViolation, fmt.Errorf("%s failed; docs/operations.md explains each check", domain.Count(r.Failed, "check"))}
 	case strict && r.Warnings > 0:

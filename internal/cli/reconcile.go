@@ -34,20 +34,20 @@ type reconcileCmd struct {
 func (r reconcileCmd) Run(e *app.Env) (err error) {
 	store, err := existingStore(e)
 	if err != nil {
-		return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
+		return fmt.Errorf("could not check the database: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
 	reconciler, done, err := r.connect(e, store)
 	if err != nil {
-		return &exitError{ExitUnchecked, fmt.Errorf("could not check Redis: %w", err)}
+		return fmt.Errorf("could not check Redis: %w", err)
 	}
 	defer done()
 
 	ids := []int64{r.Voucher}
 	if r.Voucher == 0 {
 		if ids, err = allVouchers(e.Ctx, store); err != nil {
-			return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
+			return fmt.Errorf("could not check the database: %w", err)
 		}
 	}
 
@@ -74,7 +74,7 @@ func (r reconcileCmd) Run(e *app.Env) (err error) {
 	}
 
 	if err != nil {
-		return &exitError{ExitUnchecked, fmt.Errorf("could not reconcile: %w", err)}
+		return fmt.Errorf("could not reconcile: %w", err)
 	}
 
 	return printReports(e.Out, reports)
