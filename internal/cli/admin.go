@@ -165,7 +165,7 @@ func (r removeAdminCmd) Run(e *app.Env) error {
 	})
 }
 
-func withAdmins(e *app.Env, command, phone string, do func(*auth.Admins) error) (err error) {
+func withAdmins(e *app.Env, command, phone string, do func(*auth.Admins) error) error {
 	secrets, err := app.SigningSecrets(e.Config)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func withAdmins(e *app.Env, command, phone string, do func(*auth.Admins) error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	admins := &auth.Admins{
 		Store:         store,

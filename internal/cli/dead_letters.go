@@ -112,7 +112,7 @@ func explain(err error) error {
 	return err
 }
 
-func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.DeadLetters) error) (err error) {
+func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.DeadLetters) error) error {
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {
 		return err
@@ -120,13 +120,13 @@ func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.
 	if rdb == nil {
 		return fmt.Errorf("no server runs on the data directory %s; the dead letters of its embedded Redis were lost when it stopped", e.Config.DataDir)
 	}
-	defer func() { err = errors.Join(err, rdb.Close()) }()
+	defer rdb.Close()
 
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	ctx, cancel := context.WithTimeout(e.Ctx, deadLetterTimeout)
 	defer cancel()

@@ -93,7 +93,6 @@ func (x *examination) close() {
 	}
 
 	if x.store != nil {
-		// Nothing was written.
 		_ = x.store.Close()
 	}
 }

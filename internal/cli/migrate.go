@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -14,12 +13,12 @@ type migrateCmd struct {
 }
 
 // Run applies, rolls back or lists migrations.
-func (m migrateCmd) Run(e *app.Env) (err error) {
+func (m migrateCmd) Run(e *app.Env) error {
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	if err := app.WaitFor(e, "the database", store.Ping); err != nil {
 		return err

@@ -31,12 +31,12 @@ type reconcileCmd struct {
 }
 
 // Run prints a row per finding.
-func (r reconcileCmd) Run(e *app.Env) (err error) {
+func (r reconcileCmd) Run(e *app.Env) error {
 	store, err := existingStore(e)
 	if err != nil {
 		return fmt.Errorf("could not check the database: %w", err)
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	reconciler, done, err := r.connect(e, store)
 	if err != nil {

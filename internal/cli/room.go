@@ -9,7 +9,6 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/repo"
 	"seckill/internal/sale/entry"
 )
 
@@ -68,24 +67,24 @@ func (v verifyRoomCmd) position(e *app.Env) error {
 	return nil
 }
 
-func (v verifyRoomCmd) read(e *app.Env) (room domain.Room, err error) {
-	var store *repo.Store
-	if store, err = existingStore(e); err != nil {
-		return room, err
+func (v verifyRoomCmd) read(e *app.Env) (domain.Room, error) {
+	store, err := existingStore(e)
+	if err != nil {
+		return domain.Room{}, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	var events []domain.RoomEvent
 	for after := uint32(0); ; after = events[len(events)-1].Seq {
 		rooms, _, err := store.Rooms(e.Ctx, map[int64]domain.RoomCursor{v.Voucher: {Applied: after}})
 		if err != nil {
-			return room, err
+			return domain.Room{}, err
 		}
 		if len(rooms) == 0 {
-			return room, domain.ErrNotFound
+			return domain.Room{}, domain.ErrNotFound
 		}
 
-		room = rooms[0]
+		room := rooms[0]
 		events = append(events, room.Events...)
 		if len(room.Events) == 0 {
 			room.Events = events

@@ -223,7 +223,7 @@ func (r rushCmd) buyerTokens(e *app.Env, admin string) ([]string, error) {
 // seed stores the buyers in the database of this configuration. As for the seed command, demo mode is required. Nothing is
 // written unless the admin's token has the configured signature and its session is in the database: then they are the
 // server's.
-func (r rushCmd) seed(e *app.Env, admin string) (tokens []string, err error) {
+func (r rushCmd) seed(e *app.Env, admin string) ([]string, error) {
 	if !e.Config.IsDemo() {
 		return nil, errNoSeeding
 	}
@@ -232,7 +232,7 @@ func (r rushCmd) seed(e *app.Env, admin string) (tokens []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	signer, err := app.NewSigner(e.Config)
 	if err != nil {
@@ -247,6 +247,7 @@ func (r rushCmd) seed(e *app.Env, admin string) (tokens []string, err error) {
 		return nil, err
 	}
 
+	var tokens []string
 	buyers, err := app.SeedBuyers(e.Ctx, store, signer, r.Buyers)
 	for _, b := range buyers {
 		tokens = append(tokens, b.Token)

@@ -25,7 +25,7 @@ type seedCmd struct {
 }
 
 // Run creates the users. A server may be running.
-func (s seedCmd) Run(e *app.Env) (err error) {
+func (s seedCmd) Run(e *app.Env) error {
 	if s.Users < 1 || s.Users > maxSeedUsers {
 		return fmt.Errorf("--users must be between 1 and %d", maxSeedUsers)
 	}
@@ -42,7 +42,7 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	var buyers []app.Buyer
 	seed := func() error {

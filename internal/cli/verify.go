@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -28,12 +27,12 @@ const (
 )
 
 // Run checks the invariants and prints a row per sale. Servers may be running.
-func (verifyCmd) Run(e *app.Env) (err error) {
+func (verifyCmd) Run(e *app.Env) error {
 	store, err := existingStore(e)
 	if err != nil {
 		return fmt.Errorf("could not check the database: %w", err)
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	totals, err := store.SaleTotals(e.Ctx)
 	if err != nil {
