@@ -68,7 +68,6 @@ func TestRedisOptions(t *testing.T) {
 	assert.Equal(t, []any{"ann", "p@ss", 7}, []any{opts.Username, opts.Password, opts.DB})
 	require.NotNil(t, opts.TLSConfig)
 	assert.Empty(t, opts.TLSConfig.ServerName, "each server is verified by its own name")
-	assert.Equal(t, []string{"a:1"}, c.redisServers())
 	assert.Equal(t, []string{"other", "p@ss"}, c.RedisSecrets())
 
 	c.RedisAddrs = []string{"redis://:p@a", "b:2", "redis://:p@c:3"}

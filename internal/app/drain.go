@@ -35,10 +35,6 @@ func (d *drain) handler(h http.Handler) http.Handler {
 
 func (d *drain) run(period time.Duration, failed <-chan error) error {
 	d.begun.Store(true)
-	if period <= 0 {
-		return nil
-	}
-
 	select {
 	case err := <-failed:
 		return err

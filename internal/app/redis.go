@@ -110,16 +110,6 @@ func (c Config) SharedRedisOptions() (*redis.UniversalOptions, error) {
 	return opts, nil
 }
 
-func (c Config) redisServers() []string {
-	servers := make([]string, len(c.RedisAddrs))
-	for i, addr := range c.RedisAddrs {
-		if o, err := parseRedisAddr(addr); err == nil {
-			servers[i] = o.Addr
-		}
-	}
-	return servers
-}
-
 func isTLSAddr(addr string) bool { return strings.HasPrefix(addr, "rediss://") }
 
 // RedisSecrets returns the passwords for Redis, Sentinels and lock nodes.

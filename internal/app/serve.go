@@ -444,13 +444,13 @@ func (s *server) limitConnections(l net.Listener) net.Listener {
 func (s *server) greet(out io.Writer, addr net.Addr) {
 	url := urlOf(addr)
 	database := "MySQL"
-	redisName := "Redis " + strings.Join(s.cfg.redisServers(), ",")
-
 	if s.cfg.Embedded() {
 		database = "SQLite in " + s.cfg.DataDir
 	}
-	if s.cfg.EmbeddedRedis() {
-		redisName = "embedded Redis"
+
+	redisName := "embedded Redis"
+	if opts, err := s.cfg.SharedRedisOptions(); err == nil {
+		redisName = "Redis " + strings.Join(opts.Addrs, ",")
 	}
 
 	fmt.Fprintf(out, "seckill listens on %s (%s, %s, lane %s)\n", url, database, redisName, s.cfg.OrderLane)

@@ -321,10 +321,8 @@ func (c settings) checkAdmins(context.Context) doctor.Result {
 	if len(c.AdminPhones) == 0 {
 		return doctor.Bad(doctor.Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
 	}
-	for _, phone := range c.AdminPhones {
-		if phone == DemoAdmin && !c.IsDemo() {
-			return doctor.Bad(doctor.Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", DemoAdmin)
-		}
+	if slices.Contains(c.AdminPhones, DemoAdmin) && !c.IsDemo() {
+		return doctor.Bad(doctor.Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", DemoAdmin)
 	}
 	return doctor.Good("admins: %d", len(c.AdminPhones))
 }
