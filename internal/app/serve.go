@@ -120,12 +120,7 @@ func Serve(e *Env) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		// Nothing is lost: every confirmed order is committed.
-		if err := store.Close(); err != nil {
-			e.Log.Warn("cannot close the database connections", "err", err)
-		}
-	}()
+	defer store.Close()
 
 	rdb, closeRedis, err := serverRedis(cfg)
 	if err != nil {
