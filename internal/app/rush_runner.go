@@ -40,8 +40,6 @@ type rushRunner struct {
 	done chan struct{}
 }
 
-var _ domain.Rusher = (*rushRunner)(nil)
-
 var (
 	errRushStopped = errors.New("the rush was stopped")
 	errRushTimeout = fmt.Errorf("the rush took longer than %s", rushTimeout)

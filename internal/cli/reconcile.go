@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -53,15 +54,12 @@ func (r reconcileCmd) Run(e *app.Env) error {
 
 	var reports []reconcile.Report
 	run := func() error {
-		for len(ids) > 0 {
-			n := min(len(ids), reconcilePage)
-			some, err := reconciler.ReconcileAll(e.Ctx, ids[:n], r.Apply)
+		for page := range slices.Chunk(ids, reconcilePage) {
+			some, err := reconciler.ReconcileAll(e.Ctx, page, r.Apply)
 			if err != nil {
 				return err
 			}
-
 			reports = append(reports, some...)
-			ids = ids[n:]
 		}
 
 		return nil
