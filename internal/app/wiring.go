@@ -34,7 +34,7 @@ import (
 // sharedLimitTimeout is how long a login or an entry waits for Redis before the limit of this server decides alone.
 const sharedLimitTimeout = 200 * time.Millisecond
 
-// backends are the connections and the secrets that Serve has opened.
+// backends are the connections, the secrets and the metrics that Serve has made.
 type backends struct {
 	store *repo.Store
 	rdb   redis.UniversalClient

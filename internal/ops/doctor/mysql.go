@@ -107,24 +107,15 @@ func errorNumber(err error) uint16 {
 }
 
 func variables(ctx context.Context, pool *sql.DB, query string) (map[string]string, error) {
-	rows, err := pool.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-
-	// rows.Err reports the error.
-	defer func() { _ = rows.Close() }()
-
 	all := map[string]string{}
-	for rows.Next() {
+	err := eachRow(ctx, pool, query, func(rows *sql.Rows) error {
 		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&name, &value)
 		all[strings.ToLower(name)] = value
-	}
+		return err
+	})
 
-	return all, rows.Err()
+	return all, err
 }
 
 var versionNumbers = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)`)

@@ -255,16 +255,16 @@ func (n *Redis) checkCluster(ctx context.Context) Result {
 	}
 
 	result := clusterResult(parseInfo(text))
-	if result.Status == OK && n.config["cluster-require-full-coverage"] == "yes" {
+	if result.Status != OK {
+		return result
+	}
+
+	if n.config["cluster-require-full-coverage"] == "yes" {
 		return Bad(Warn, "CONFIG SET cluster-require-full-coverage no, and in redis.conf",
 			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
 	}
 
-	if result.Status == OK {
-		return n.checkOpenSlots(ctx, result)
-	}
-
-	return result
+	return n.checkOpenSlots(ctx, result)
 }
 
 // checkOpenSlots returns the result of a cluster in order, or a warning if this node is giving away or receiving a slot.

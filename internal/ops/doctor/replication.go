@@ -38,28 +38,18 @@ func (s *MySQL) checkReplication(ctx context.Context) Result {
 // dumpThreads counts the threads of MySQL that send the binary log to a replica. A user without PROCESS sees none. While
 // a statement with the bytes of a hash runs, a query of information_schema.processlist fails (error 3854).
 func dumpThreads(ctx context.Context, pool *sql.DB) (int, error) {
-	rows, err := pool.QueryContext(ctx, "SHOW PROCESSLIST")
-	if err != nil {
-		return 0, err
-	}
-
-	// rows.Err reports the error.
-	defer func() { _ = rows.Close() }()
-
 	replicas := 0
-	for rows.Next() {
+	err := eachRow(ctx, pool, "SHOW PROCESSLIST", func(rows *sql.Rows) error {
 		var command string
 		var other sql.RawBytes
-		if err := rows.Scan(&other, &other, &other, &other, &command, &other, &other, &other); err != nil {
-			return 0, err
-		}
-
+		err := rows.Scan(&other, &other, &other, &other, &command, &other, &other, &other)
 		if strings.HasPrefix(command, "Binlog Dump") {
 			replicas++
 		}
-	}
+		return err
+	})
 
-	return replicas, rows.Err()
+	return replicas, err
 }
 
 func groupResult(online int, global map[string]string) Result {

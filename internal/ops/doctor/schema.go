@@ -47,22 +47,36 @@ func appliedMigrations(ctx context.Context, pool *sql.DB, dialect string) ([]int
 		return nil, err
 	}
 
-	rows, err := pool.QueryContext(ctx, "SELECT version_id FROM goose_db_version WHERE version_id > 0 AND is_applied")
+	var versions []int64
+	query := "SELECT version_id FROM goose_db_version WHERE version_id > 0 AND is_applied"
+	err := eachRow(ctx, pool, query, func(rows *sql.Rows) error {
+		var version int64
+		err := rows.Scan(&version)
+		versions = append(versions, version)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the schema version: %w", err)
+	}
+
+	return versions, nil
+}
+
+// eachRow calls read for each row until it returns an error.
+func eachRow(ctx context.Context, pool *sql.DB, query string, read func(*sql.Rows) error) error {
+	rows, err := pool.QueryContext(ctx, query)
+	if err != nil {
+		return err
 	}
 
 	// rows.Err reports the error.
 	defer func() { _ = rows.Close() }()
 
-	var versions []int64
 	for rows.Next() {
-		var version int64
-		if err := rows.Scan(&version); err != nil {
-			return nil, err
+		if err := read(rows); err != nil {
+			return err
 		}
-		versions = append(versions, version)
 	}
 
-	return versions, rows.Err()
+	return rows.Err()
 }
