@@ -100,12 +100,8 @@ func (c *Counters) CountSettled(voucherID int64, reason string) {
 	c.count(voucherID, true, func(n counts) { n[countName{settledName, cmp.Or(reason, OutcomeOK)}]++ })
 }
 
-// CountBatch counts a transaction that committed rows orders of a voucher. A transaction that committed none is not
-// counted.
+// CountBatch counts a transaction that committed rows orders of a voucher, at least one.
 func (c *Counters) CountBatch(voucherID int64, rows int) {
-	if rows == 0 {
-		return
-	}
 	c.count(voucherID, true, func(n counts) {
 		n[countName{kind: batchesName}]++
 		n[countName{kind: rowsName}] += int64(rows)
