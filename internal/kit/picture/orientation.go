@@ -7,14 +7,7 @@ import (
 
 // orientation returns the EXIF orientation in a TIFF header, 1 (upright) to 8. Phones store a picture as the sensor has it,
 // and the way up in this number. Any picture without a readable one counts as upright.
-func orientation(exif []byte) int {
-	const tagOrientation = 0x0112
-	return tiffTag(exif, tagOrientation)
-}
-
-// tiffTag returns the number of a tag in the first directory of a TIFF header, or 1 if it is not a number from 1 to
-// 8.
-func tiffTag(tiff []byte, tag uint16) int {
+func orientation(tiff []byte) int {
 	if len(tiff) < 8 {
 		return 1
 	}
@@ -35,7 +28,8 @@ func tiffTag(tiff []byte, tag uint16) int {
 			break
 		}
 
-		if order.Uint16(entries) == tag {
+		const tagOrientation = 0x0112
+		if order.Uint16(entries) == tagOrientation {
 			const kindByte, kindLong = 1, 4
 			value := int(order.Uint16(entries[8:]))
 			switch order.Uint16(entries[2:]) {

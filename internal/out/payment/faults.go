@@ -21,13 +21,6 @@ type Faults struct {
 	RefuseRefunds int
 }
 
-func (f Faults) delay() time.Duration {
-	if f.Delay == 0 {
-		return sandboxDelay
-	}
-	return f.Delay
-}
-
 // UnmarshalText parses a comma-separated list such as "delay=3s,repeat=2,lose=1,fail,refuse-refunds=2".
 func (f *Faults) UnmarshalText(text []byte) error {
 	*f = Faults{}

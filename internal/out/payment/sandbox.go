@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (s *Sandbox) Create(_ context.Context, payment *domain.Payment) error { //n
 			s.mu.Unlock()
 		}()
 
-		if loop.Sleep(ctx, s.cfg.Faults.delay()) == nil {
+		if loop.Sleep(ctx, cmp.Or(s.cfg.Faults.Delay, sandboxDelay)) == nil {
 			s.deliver(ctx, url, p)
 		}
 	})
