@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,8 +77,10 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 	}
 
 	fmt.Fprintf(out, "%d rounds of %v each, medians; %d CPUs, %s. CPU time is that of the client and Redis.\n\n", rounds, length, runtime.NumCPU(), runtime.Version())
-	printUncontended(out, f, uncontended)
-	printContended(out, f, contended)
+	fmt.Fprintf(out, "Uncontended: %d goroutines with a name each.\n", workers)
+	printTable(out, f, uncontended)
+	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; polling libraries poll every %v.\n", workers, hold, poll)
+	printTable(out, f, contended)
 
 	if numbers == "" {
 		return nil
@@ -91,31 +94,19 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 	return os.WriteFile(numbers, text, 0o600)
 }
 
-func printUncontended(out io.Writer, f *field, results table) {
-	fmt.Fprintf(out, "Uncontended: %d goroutines with a name each.\n\n", workers)
-	fmt.Fprintln(out, "| lock | cycles/s | / raw | CPU µs per cycle | p50 | p99 |")
-	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|")
-
-	base := median(results[f.contenders[0].name]).Cycles
-	for _, c := range f.contenders {
-		r := median(results[c.name])
-		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.0f | %s | %s |\n",
-			c.name, r.Cycles, r.Cycles/base, r.CPU, millis(r.P50), millis(r.P99))
-	}
-}
-
-func printContended(out io.Writer, f *field, results table) {
-	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; polling libraries poll every %v.\n\n", workers, hold, poll)
-	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | CPU µs per cycle | wait p50 | wait p99 | most / fewest cycles |")
+// printTable compares every lock that has results with the first one.
+func printTable(out io.Writer, f *field, results table) {
+	fmt.Fprintln(out, "\n| lock | cycles/s | / first | CPU µs per cycle | wait p50 | wait p99 | most / fewest cycles |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|")
 
-	base := median(results[f.contenders[1].name]).Cycles
+	base := 0.0
 	for _, c := range f.contenders {
-		if !c.canWait {
+		if len(results[c.name]) == 0 {
 			continue
 		}
 
 		r := median(results[c.name])
+		base = cmp.Or(base, r.Cycles)
 		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.0f | %s | %s | %.2f |\n",
 			c.name, r.Cycles, r.Cycles/base, r.CPU, millis(r.P50), millis(r.P99), r.Unfair)
 	}
