@@ -104,7 +104,8 @@ func sweep(base string) {
 }
 
 // makeTemplate returns a data directory to copy. It is filled once per machine, user and version of the server, and kept in the
-// user's cache, because that takes longer than copying it and starting a server.
+// user's cache, because that takes longer than copying it and starting a server. If several processes need it, one fills it
+// and the others wait.
 func makeTemplate(
 	ctx context.Context, kind, version string, args []string, fill func(ctx context.Context, dir string) error,
 ) (string, error) {
@@ -116,8 +117,35 @@ func makeTemplate(
 		return "", err
 	}
 
-	path := filepath.Join(cache, templateName(kind, version, args))
-	return makeOnce(ctx, path, func(dir string) error { return fill(ctx, dir) })
+	hash := sha256.Sum256([]byte(version + "\n" + strings.Join(args, "\n")))
+	path := filepath.Join(cache, fmt.Sprintf("%s-%x", kind, hash[:6]))
+
+	lock := flock.New(path + ".lock")
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return "", fmt.Errorf("wait for %s.lock: %w", path, err)
+	}
+	defer func() { _ = lock.Close() }()
+
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+
+	// An incomplete directory never appears under the final name.
+	building := path + ".new"
+	err = errors.Join(os.RemoveAll(building), os.Mkdir(building, 0o700))
+	if err == nil {
+		err = fill(ctx, building)
+	}
+
+	if err == nil {
+		err = os.Rename(building, path)
+	}
+
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(building))
+	}
+
+	return path, nil
 }
 
 func fillTemplate(ctx context.Context, program string, args []string) error {
@@ -131,41 +159,6 @@ func fillTemplate(ctx context.Context, program string, args []string) error {
 	}
 
 	return nil
-}
-
-func templateName(kind, version string, args []string) string {
-	hash := sha256.Sum256([]byte(version + "\n" + strings.Join(args, "\n")))
-	return fmt.Sprintf("%s-%x", kind, hash[:6])
-}
-
-// makeOnce returns the directory at path and creates it with fill if it does not exist. If several processes need it,
-// one creates it and the others wait. An incomplete directory never appears under its final name.
-func makeOnce(ctx context.Context, path string, fill func(dir string) error) (string, error) {
-	lock := flock.New(path + ".lock")
-	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
-		return "", fmt.Errorf("wait for %s.lock: %w", path, err)
-	}
-	defer func() { _ = lock.Close() }()
-
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-
-	building := path + ".new"
-	err := errors.Join(os.RemoveAll(building), os.Mkdir(building, 0o700))
-	if err == nil {
-		err = fill(building)
-	}
-
-	if err == nil {
-		err = os.Rename(building, path)
-	}
-
-	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(building))
-	}
-
-	return path, nil
 }
 
 // cacheFolder returns the directory for templates and port locks: in the user's cache, or in the temporary directory of
