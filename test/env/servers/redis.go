@@ -29,22 +29,17 @@ type Redis struct {
 // server runs until Stop. args are appended to the default arguments, which disable persistence, and override them. If
 // the program is missing, the error wraps [exec.ErrNotFound].
 func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
-	return runRedis(ctx, redisReady, nil, func(string) []string { return append([]string{"--save", "", "--appendonly", "no"}, args...) })
+	return runRedis(ctx, nil, func(string) []string { return append([]string{"--save", "", "--appendonly", "no"}, args...) })
 }
 
 // runRedis starts a redis-server, also as a Sentinel. prepare, if it is not nil, fills its directory.
-func runRedis(
-	ctx context.Context,
-	ready func(context.Context, *Process, *child) error,
-	prepare func(dir string) error,
-	args func(dir string) []string,
-) (*Redis, error) {
+func runRedis(ctx context.Context, prepare func(dir string) error, args func(dir string) []string) (*Redis, error) {
 	bin, err := FindBinary("redis-server")
 	if err != nil {
 		return nil, err
 	}
 
-	s := &Process{bin: bin, ready: ready, args: func(s *Process) []string {
+	s := &Process{bin: bin, ready: redisReady, args: func(s *Process) []string {
 		return append(args(s.dir.path), "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", s.dir.path)
 	}}
 	if err := s.run(ctx, prepare); err != nil {
@@ -54,39 +49,28 @@ func runRedis(
 	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
 }
 
-// redisReady returns nil when the process c answers and has loaded its data. Of the commands, INFO works even while Redis loads.
+// redisReady returns nil when the process c answers and has loaded its data, of which a Sentinel has none. Of the commands,
+// INFO works even while Redis loads.
 func redisReady(ctx context.Context, s *Process, c *child) error {
-	lines, err := serverInfo(ctx, s.addr())
-	if err != nil {
-		return err
-	}
-	if err := ofProcess(lines, c); err != nil {
-		return err
-	}
-	if !slices.Contains(lines, "loading:0") {
-		return errors.New("still loading its data")
-	}
-
-	return nil
-}
-
-func serverInfo(ctx context.Context, addr string) ([]string, error) {
 	// go-redis logs every refused connection, and a starting server refuses the first ones.
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr())
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	_ = conn.Close()
-	rdb := redis.NewClient(RedisOptions(addr))
+	rdb := redis.NewClient(RedisOptions(s.addr()))
 	defer func() { _ = rdb.Close() }()
-	info, err := rdb.Info(ctx).Result()
-	return strings.Split(info, "\r\n"), err
-}
 
-func ofProcess(info []string, c *child) error {
-	if !slices.Contains(info, "process_id:"+strconv.Itoa(c.proc.Pid)) {
+	info, err := rdb.Info(ctx).Result()
+	lines := strings.Split(info, "\r\n")
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(lines, "process_id:"+strconv.Itoa(c.proc.Pid)):
 		return errors.New("another Redis answers on this port")
+	case slices.Contains(lines, "loading:1"):
+		return errors.New("still loading its data")
 	}
 
 	return nil
@@ -196,18 +180,9 @@ func runSentinel(ctx context.Context, config string, more ...string) (*Redis, er
 	file := func(dir string) string { return filepath.Join(dir, "sentinel.conf") }
 	prepare := func(dir string) error { return os.WriteFile(file(dir), []byte(config), 0o600) }
 
-	return runRedis(ctx, sentinelReady, prepare, func(dir string) []string {
+	return runRedis(ctx, prepare, func(dir string) []string {
 		return append([]string{file(dir), "--sentinel"}, more...)
 	})
-}
-
-func sentinelReady(ctx context.Context, s *Process, c *child) error {
-	info, err := serverInfo(ctx, s.addr())
-	if err != nil {
-		return err
-	}
-
-	return ofProcess(info, c)
 }
 
 func untilWatching(ctx context.Context, n *Redis) error {
