@@ -159,7 +159,7 @@ func TestOpenSlot(t *testing.T) {
 }
 
 // slotOf returns functions that open the slot of a key for its move to another node, and that end the move.
-func slotOf(t *testing.T, cluster *env.RedisCluster, key string) (move, stay func()) {
+func slotOf(t *testing.T, cluster *servers.RedisCluster, key string) (move, stay func()) {
 	t.Helper()
 	ctx := context.Background()
 	rdb := cluster.Client(t)

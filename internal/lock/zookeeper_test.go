@@ -183,9 +183,9 @@ func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
 }
 
 // A server that has lost its leader still answers reads and pings of its clients. Their holds end nevertheless.
-func cutOff(t *testing.T, ensemble *env.ZooKeeper) {
+func cutOff(t *testing.T, ensemble *servers.ZooKeeper) {
 	t.Helper()
-	leader := ensemble.Leader(t)
+	leader := env.Must(ensemble.Leader(t.Context()))(t)
 	follower := ensemble.Nodes[0]
 	if follower == leader {
 		follower = ensemble.Nodes[1]
@@ -240,9 +240,9 @@ func TestZooKeeperLeaderDies(t *testing.T) {
 		}
 	}
 	eventually(t, "used", func() bool { return uses.Load() > 20 })
-	first := ensemble.Leader(t)
+	first := env.Must(ensemble.Leader(t.Context()))(t)
 	first.Kill()
-	ensemble.Leader(t)
+	env.Must(ensemble.Leader(t.Context()))(t)
 	before := uses.Load()
 	eventually(t, "used again", func() bool { return uses.Load() > before+20 })
 	done.Store(true)
@@ -251,7 +251,7 @@ func TestZooKeeperLeaderDies(t *testing.T) {
 	require.NoError(t, h.Context().Err(), "the hold survives an election")
 	env.Fails(newZooKeeper(t, ensemble.Servers()).Mutex("held").TryLock(soon(t)))(t, ErrNotAcquired)
 
-	second := ensemble.Leader(t)
+	second := env.Must(ensemble.Leader(t.Context()))(t)
 	second.Kill()
 	requireDone(t, h.Context(), ErrLost)
 	require.Error(t, z.Ping(t.Context()))

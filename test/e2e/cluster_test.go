@@ -31,7 +31,7 @@ import (
 // test-all starts clusters.
 
 // clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
-func clusterStack(t *testing.T) (*rig.Stack, *env.RedisCluster) {
+func clusterStack(t *testing.T) (*rig.Stack, *servers.RedisCluster) {
 	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
@@ -91,15 +91,15 @@ func TestRedisFailover(t *testing.T) {
 	for kind, start := range map[string]func(t *testing.T) (s *rig.Stack, master *env.Redis, verdict func()){
 		"cluster": func(t *testing.T) (*rig.Stack, *env.Redis, func()) {
 			s, cluster := clusterStack(t)
-			cluster.AddReplicas(t)
+			require.NoError(t, cluster.AddReplicas(t.Context()))
 			master := env.Must(cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02")))(t)
 			i := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
-			return s, cluster.Nodes[i], func() { cluster.Verdict(t, i) }
+			return s, cluster.Nodes[i], func() { require.NoError(t, cluster.Replicas[i].Promoted(t.Context())) }
 		},
 		"Sentinels": func(t *testing.T) (*rig.Stack, *env.Redis, func()) {
 			s, sentinel := sentinelStack(t)
 			s.DoctorReports(t, "3 Sentinels agree on the master")
-			return s, sentinel.Master, func() { sentinel.Verdict(t) }
+			return s, sentinel.Nodes[0], func() { require.NoError(t, sentinel.Promoted(t.Context(), 1)) }
 		},
 	} {
 		for _, how := range []string{"killed/lock", "killed/queue", "frozen/queue"} {
@@ -176,7 +176,7 @@ func TestCounterMasterDown(t *testing.T) {
 }
 
 // sentinelStack returns a stack on a Redis with Sentinels of the test.
-func sentinelStack(t *testing.T) (*rig.Stack, *env.RedisSentinel) {
+func sentinelStack(t *testing.T) (*rig.Stack, *servers.RedisSentinel) {
 	t.Helper()
 	sentinel := env.StartRedisSentinel(t, 2*time.Second)
 	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
@@ -201,7 +201,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	}
 	known := buy(tokens[:20])
 	rig.RequireSettled(t, s)
-	sentinel.StopReplication(t)
+	require.NoError(t, sentinel.StopReplication(t.Context()))
 	missing := buy(tokens[20:30])
 	rig.RequireSettled(t, s)
 	for _, a := range slices.Concat(known, missing) {
@@ -212,8 +212,8 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	for _, token := range tokens[30:45] {
 		queued = append(queued, p.Queue(t, token, sale))
 	}
-	sentinel.Master.Kill()
-	sentinel.Verdict(t)
+	sentinel.Nodes[0].Kill()
+	require.NoError(t, sentinel.Promoted(t.Context(), 1))
 	require.NoError(t, os.Remove(hold))
 
 	for i, token := range tokens[20:30] { // the gate does not know these buyers
@@ -369,7 +369,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			addUser(t, n.Client(t), "watcher")
 		}
 		url := "rediss://watcher:s3cret%2F%40pass@"
-		sell(t, []*env.Redis{sentinel.Master}, "3 Sentinels agree on the master",
+		sell(t, sentinel.Nodes[:1], "3 Sentinels agree on the master",
 			"SECKILL_REDIS_ADDRS="+url+strings.Join(sentinel.Addrs(), ","+url), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster)
 		for _, n := range sentinel.Sentinels {
 			requireNothingDenied(t, n.Client(t))
@@ -416,14 +416,14 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	p.MustPlace(t, tokens[0], sale)
 	c := rig.BuyersOf(p.Sale(t, 200), 200, s.Tokens(t, 300), p)
 	wait := rig.LongRush(t, s, c, time.Second)
-	first := ensemble.Leader(t)
+	first := env.Must(ensemble.Leader(t.Context()))(t)
 	first.Kill()
 	rig.RequireAllServed(t, s, c, wait())
 	p.RequireReady(t)
 	p.MustPlace(t, tokens[1], sale) // a majority is enough
 	require.Contains(t, s.Exits(t, 0, "verify"), "in ZooKeeper")
 
-	ensemble.Leader(t).Kill()
+	env.Must(ensemble.Leader(t.Context()))(t).Kill()
 	rig.Eventually(t, "the server is not ready", func() bool { return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable })
 	p.RequireUnavailable(t, tokens[2], sale)
 	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "lock nodes")
@@ -444,16 +444,16 @@ func TestGaleraFailover(t *testing.T) {
 			g := env.StartGalera(t)
 			var sales []*failingSale
 			for _, lane := range rig.LockAndQueue {
-				s := rig.ServerStack(t, g.DSN(t)).In(lane)
+				s := rig.ServerStack(t, env.Must(g.CreateDatabase(t.Context(), "seckill_"+lane))(t)).In(lane)
 				var servers []*rig.Server
 				for node := range writers {
 					at := env.StartProxy(t, g.Addrs(node)...).Addr
-					servers = append(servers, s.With(led(s, g.Nodes[0], at)).Serve(t))
+					servers = append(servers, s.With(led(s, g.Nodes[0].Addr, at)).Serve(t))
 				}
-				s = s.With(led(s, g.Nodes[0], env.StartProxy(t, g.Addrs(0)...).Addr))
+				s = s.With(led(s, g.Nodes[0].Addr, env.StartProxy(t, g.Addrs(0)...).Addr))
 				sales = append(sales, &failingSale{Stack: s, servers: servers})
 			}
-			failover(t, g.Nodes[0].Kill, func() { g.Verdict(t, 2) }, sales...)
+			failover(t, g.Nodes[0].Kill, func() { require.NoError(t, g.Formed(t.Context(), 2, 2)) }, sales...)
 		})
 	}
 }
@@ -478,7 +478,7 @@ func TestSemiSyncFailover(t *testing.T) {
 			var sales []*failingSale
 			for _, lane := range rig.LockAndQueue {
 				s := rig.ServerStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).In(lane)
-				s = s.With(led(s, primary, at.Addr))
+				s = s.With(led(s, primary.Addr, at.Addr))
 				sales = append(sales, &failingSale{Stack: s, servers: []*rig.Server{s.Serve(t)}})
 			}
 			failover(t, func() { end(t, primary) }, func() {
@@ -493,8 +493,8 @@ func TestSemiSyncFailover(t *testing.T) {
 }
 
 // led returns the setting that leads the servers of a stack to the address of a proxy instead of a database.
-func led(s *rig.Stack, db *env.Database, proxy string) string {
-	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.Setting("SECKILL_MYSQL_DSN"), db.Addr, proxy, 1)
+func led(s *rig.Stack, addr, proxy string) string {
+	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.Setting("SECKILL_MYSQL_DSN"), addr, proxy, 1)
 }
 
 // seller is a database user without the right of root to write to a read-only server.

@@ -80,7 +80,7 @@ var (
 	sharedRedis     = shared(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
 	sharedMariaDB   = shared(MariaDB.runShared)
 	sharedMySQL     = shared(MySQL.runShared)
-	sharedZooKeeper = shared(runZooKeeper)
+	sharedZooKeeper = shared(servers.RunZooKeeper)
 )
 
 // running are the shared servers that were started.
@@ -148,11 +148,4 @@ func Missing(tb testing.TB, what any) {
 	}
 
 	tb.Skip(what)
-}
-
-func inTime(tb testing.TB, f func(ctx context.Context) error) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	need(tb, f(ctx))
 }

@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -145,101 +144,33 @@ func (h RedisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	return func(ctx context.Context, cmds []redis.Cmder) error { return h.Pipeline(ctx, cmds, next) }
 }
 
-// RedisCluster is a Redis Cluster of three masters of a test, without replicas unless AddReplicas was called.
-type RedisCluster struct{ *servers.RedisCluster }
-
-// StartRedisCluster starts a private cluster and stops it at cleanup. args are passed to every node.
-func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
+// StartRedisCluster starts a private cluster of three masters and stops it at cleanup.
+func StartRedisCluster(tb testing.TB) *servers.RedisCluster {
 	tb.Helper()
-	return startCluster(tb, nil, args...)
+	return startCluster(tb, servers.StartPlainly)
 }
 
-func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *RedisCluster {
+func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *servers.RedisCluster {
 	tb.Helper()
 	Full(tb)
-	s, err := servers.RunRedisCluster(tb.Context(), start, args...)
+	c, err := servers.RunRedisCluster(tb.Context(), start, args...)
 	need(tb, err)
-	stopAtCleanup(tb, s)
-	return &RedisCluster{s}
+	stopAtCleanup(tb, c)
+	return c
 }
 
-// Client returns a client that is closed at cleanup. It sends every command once and follows redirections, and a
-// context can end a command in flight. edits change its options first.
-func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+// StartRedisSentinel starts a master with a replica and three Sentinels, and returns when a failover is possible. It stops them
+// at cleanup. downAfter is the time without an answer after which a Sentinel considers the master down.
+func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *servers.RedisSentinel {
 	tb.Helper()
-	opts := &redis.ClusterOptions{MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
-	for _, n := range c.Nodes {
-		opts.Addrs = append(opts.Addrs, n.Addr)
-	}
-
-	for _, edit := range edits {
-		edit(opts)
-	}
-
-	rdb := redis.NewClusterClient(opts)
-	tb.Cleanup(func() { _ = rdb.Close() })
-	return rdb
+	return startSentinel(tb, downAfter, servers.StartPlainly)
 }
 
-// AddReplicas starts a replica of each master and returns when all have their master's data.
-func (c *RedisCluster) AddReplicas(tb testing.TB) {
-	tb.Helper()
-	need(tb, c.RedisCluster.AddReplicas(tb.Context()))
-}
-
-// Verdict waits until the replica of node i has taken over its slots.
-func (c *RedisCluster) Verdict(tb testing.TB, i int) {
-	tb.Helper()
-	inTime(tb, c.Replicas[i].Promoted)
-}
-
-// RedisSentinel is a Redis master with a replica, watched by three Sentinels, of a test.
-type RedisSentinel struct {
-	*servers.RedisSentinel
-
-	Master, Replica *Redis // their roles at the start
-}
-
-// StartRedisSentinel starts the servers and returns when a failover is possible. It stops them at cleanup. downAfter is
-// the time without an answer after which a Sentinel considers the master down.
-func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *RedisSentinel {
-	tb.Helper()
-	return startSentinel(tb, downAfter, nil)
-}
-
-func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisStarter) *RedisSentinel {
+func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisStarter) *servers.RedisSentinel {
 	tb.Helper()
 	Full(tb)
 	s, err := servers.RunRedisSentinel(tb.Context(), downAfter, start)
 	need(tb, err)
 	stopAtCleanup(tb, s)
-	return &RedisSentinel{RedisSentinel: s, Master: s.Nodes[0], Replica: s.Nodes[1]}
-}
-
-// Verdict waits until a Sentinel names the replica as the master.
-func (s *RedisSentinel) Verdict(tb testing.TB) {
-	tb.Helper()
-	inTime(tb, func(ctx context.Context) error { return s.Promoted(ctx, 1) })
-}
-
-// StopReplication keeps further writes of the master from the replica, which can still be promoted, and returns when the
-// replica is disconnected.
-func (s *RedisSentinel) StopReplication(tb testing.TB) {
-	tb.Helper()
-	ctx := tb.Context()
-	master := s.Master.Client(tb)
-	replica := s.Replica.Client(tb)
-
-	// The replica may not connect again.
-	need(tb, master.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err())
-	need(tb, master.ClientKillByFilter(ctx, "TYPE", "replica").Err())
-
-	inTime(tb, func(ctx context.Context) error {
-		return servers.Until(ctx, func() error {
-			if replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "down" {
-				return errors.New("the replica is still connected")
-			}
-			return nil
-		})
-	})
+	return s
 }

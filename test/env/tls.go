@@ -63,13 +63,13 @@ func StartTLSRedis(tb testing.TB, c Certificates, args ...string) *Redis {
 }
 
 // StartTLSRedisCluster is StartRedisCluster with nodes that use TLS between each other.
-func StartTLSRedisCluster(tb testing.TB, c Certificates) *RedisCluster {
+func StartTLSRedisCluster(tb testing.TB, c Certificates) *servers.RedisCluster {
 	tb.Helper()
 	return startCluster(tb, c.starter(tb), "--tls-cluster", "yes")
 }
 
 // StartTLSRedisSentinel is StartRedisSentinel with servers that use TLS between each other.
-func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duration) *RedisSentinel {
+func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duration) *servers.RedisSentinel {
 	tb.Helper()
 	return startSentinel(tb, downAfter, c.starter(tb))
 }

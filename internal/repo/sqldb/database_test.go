@@ -171,7 +171,7 @@ func TestLongStatementsEndOnlyWithContext(t *testing.T) {
 func TestGalera(t *testing.T) {
 	t.Parallel()
 	g := env.StartGalera(t)
-	dsn := g.DSN(t)
+	dsn := env.Must(g.CreateDatabase(t.Context(), "galera"))(t)
 	db, other := open(t, dsn), open(t, strings.Replace(dsn, g.Nodes[0].Addr, g.Nodes[1].Addr, 1))
 	exec := func(tx *gorm.DB, query string) { require.NoError(t, tx.Exec(query).Error) }
 	reads := func(at sqldb.Access, n int) {

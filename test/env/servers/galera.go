@@ -24,12 +24,11 @@ type Galera struct {
 	Nodes []*Database
 }
 
-// RunGalera starts a cluster. ctx and StartTimeout bound only the start; the nodes run until Stop. options are
-// appended to wsrep_provider_options, such as "evs.suspect_timeout=PT4S". If a program or library is missing, the error
-// wraps [exec.ErrNotFound].
-func RunGalera(ctx context.Context, options ...string) (*Galera, error) {
+// RunGalera starts a cluster. ctx and StartTimeout bound only the start; the nodes run until Stop. If a program or library is
+// missing, the error wraps [exec.ErrNotFound].
+func RunGalera(ctx context.Context) (*Galera, error) {
 	g := &Galera{}
-	if err := g.run(ctx, options); err != nil {
+	if err := g.run(ctx); err != nil {
 		return nil, errors.Join(err, g.Stop())
 	}
 
@@ -41,7 +40,7 @@ func (g *Galera) Stop() error { return stopAll(g.Nodes) }
 
 // run starts the nodes as the members of a primary component that all of them left at once, as after a power failure.
 // They form it again without a state transfer, because all have the same data.
-func (g *Galera) run(ctx context.Context, options []string) error {
+func (g *Galera) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 
@@ -77,7 +76,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 	for _, n := range g.Nodes {
 		position := galeraState + ":0"
 		n.args = func(s *Process) []string {
-			return append(mariaDBArgs(s), galeraArgs(s, provider, position, peers, options)...)
+			return append(mariaDBArgs(s), galeraArgs(s, provider, position, peers)...)
 		}
 		n.before = func(ctx context.Context, s *Process) (err error) {
 			position, err = galeraPosition(ctx, s, position)
@@ -133,7 +132,7 @@ func transferAsRoot(s *Process) error {
 `), 0o600)
 }
 
-func galeraArgs(s *Process, provider, position string, peers, options []string) []string {
+func galeraArgs(s *Process, provider, position string, peers []string) []string {
 	return []string{
 		"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-buffer-pool-size=32M",
 		"--wsrep-on=ON", "--wsrep-provider=" + provider, "--wsrep-sync-wait=1",
@@ -141,9 +140,8 @@ func galeraArgs(s *Process, provider, position string, peers, options []string) 
 		"--wsrep-cluster-name=" + peers[0], "--wsrep-cluster-address=gcomm://" + strings.Join(peers, ","),
 		"--wsrep-node-address=" + s.peerPorts[0].addr(), "--wsrep-node-incoming-address=" + s.addr(),
 		"--wsrep-start-position=" + position,
-		"--wsrep-provider-options=" + strings.Join(append([]string{
-			"gmcast.listen_addr=tcp://" + s.peerPorts[0].addr(), "ist.recv_addr=" + s.peerPorts[1].addr(), "gcache.size=16M",
-		}, options...), ";"),
+		"--wsrep-provider-options=gmcast.listen_addr=tcp://" + s.peerPorts[0].addr() +
+			";ist.recv_addr=" + s.peerPorts[1].addr() + ";gcache.size=16M",
 	}
 }
 
@@ -197,7 +195,7 @@ func galeraSize(ctx context.Context, addr string, n int) error {
 	return nil
 }
 
-// Formed waits until a node is in sync with a cluster of n nodes. Error: ctx ended first.
+// Formed waits until a node is in sync with a cluster of n nodes. Error: not in time.
 func (g *Galera) Formed(ctx context.Context, node, n int) error {
 	return Until(ctx, func() error { return galeraSize(ctx, g.Nodes[node].Addr, n) })
 }

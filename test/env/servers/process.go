@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"seckill/internal/kit/loop"
 )
 
 // StartTimeout bounds the time until a started server answers. A start takes a fraction of a second, of a node of Galera
@@ -88,7 +90,7 @@ func (s *Process) restart(ctx context.Context) error {
 	for {
 		err := s.start(ctx)
 		// A program that another test is just starting may have a copy of the port's last listener.
-		if errors.Is(err, errPortTaken) && sleep(ctx, 50*time.Millisecond) {
+		if errors.Is(err, errPortTaken) && loop.Sleep(ctx, 50*time.Millisecond) == nil {
 			continue
 		}
 		return err
@@ -295,7 +297,7 @@ func (s *Process) start(ctx context.Context) error {
 			return nil
 		}
 
-		if !sleep(ctx, 10*time.Millisecond) {
+		if loop.Sleep(ctx, 10*time.Millisecond) != nil {
 			c.kill()
 			return s.startFailed(logged, fmt.Sprintf("no answer in time (%v)", last))
 		}
@@ -334,26 +336,21 @@ func lastLines(text []byte) []byte {
 	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
 }
 
-// Until calls check until it returns nil. Error: the last one of check, and that of ctx, which ended first.
+// Until calls check until it returns nil, for no longer than StartTimeout. Error: the last one of check, and that of ctx, which
+// ended first.
 func Until(ctx context.Context, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+
 	for {
 		err := check()
 		if err == nil {
 			return nil
 		}
 
-		if !sleep(ctx, 20*time.Millisecond) {
-			return errors.Join(ctx.Err(), err)
+		if ended := loop.Sleep(ctx, 20*time.Millisecond); ended != nil {
+			return errors.Join(ended, err)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

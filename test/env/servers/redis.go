@@ -112,18 +112,15 @@ type RedisRunner func(ctx context.Context, args ...string) (*Redis, error)
 // RedisStarter calls run once, with args and more arguments, and may change the address that is announced.
 type RedisStarter func(ctx context.Context, run RedisRunner, args ...string) (*Redis, error)
 
-func startPlainly(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) {
+// StartPlainly is a RedisStarter that changes nothing.
+func StartPlainly(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) {
 	return run(ctx, args...)
 }
 
-// RunRedisSentinel starts the servers and returns when a failover is possible. ctx and StartTimeout bound only the
+// RunRedisSentinel starts the servers, each by start, and returns when a failover is possible. ctx bounds only the
 // start; the servers run until Stop. downAfter is the time without an answer after which a Sentinel considers the master
-// down. Every server is started by start, unless that is nil.
+// down.
 func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisStarter) (*RedisSentinel, error) {
-	if start == nil {
-		start = startPlainly
-	}
-
 	s := &RedisSentinel{}
 	if err := s.run(ctx, downAfter, start); err != nil {
 		return nil, errors.Join(err, s.Stop())
@@ -133,9 +130,6 @@ func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisS
 }
 
 func (s *RedisSentinel) run(ctx context.Context, downAfter time.Duration, start RedisStarter) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-
 	master, err := start(ctx, RunRedis)
 	if err != nil {
 		return err
@@ -244,6 +238,18 @@ func (s *RedisSentinel) Promoted(ctx context.Context, node int) error {
 	})
 }
 
+// StopReplication keeps further writes of the first node from the second, which can still be promoted, and returns when that
+// is disconnected.
+func (s *RedisSentinel) StopReplication(ctx context.Context) error {
+	err := s.Nodes[0].Use(func(rdb *redis.Client) error {
+		// The replica may not connect again.
+		return errors.Join(
+			rdb.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err(),
+			rdb.ClientKillByFilter(ctx, "TYPE", "replica").Err())
+	})
+	return errors.Join(err, s.Nodes[1].linked(ctx, "down"))
+}
+
 // Stop kills the servers and removes their data. They cannot be used again.
 func (s *RedisSentinel) Stop() error { return stopAll(slices.Concat(s.Sentinels, s.Nodes)) }
 
@@ -262,13 +268,8 @@ type RedisCluster struct {
 	args  []string
 }
 
-// RunRedisCluster starts a cluster. ctx and StartTimeout bound only the start; the servers run until Stop. Every
-// server is started by start, unless that is nil, with args.
+// RunRedisCluster starts a cluster, each server by start, with args. ctx bounds only the start; the servers run until Stop.
 func RunRedisCluster(ctx context.Context, start RedisStarter, args ...string) (*RedisCluster, error) {
-	if start == nil {
-		start = startPlainly
-	}
-
 	c := &RedisCluster{start: start, args: append([]string{
 		"--cluster-enabled", "yes",
 		"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
@@ -282,8 +283,6 @@ func RunRedisCluster(ctx context.Context, start RedisStarter, args ...string) (*
 }
 
 func (c *RedisCluster) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
 	for range clusterMasters {
 		n, err := c.start(ctx, RunRedis, c.args...)
 		if err != nil {
@@ -324,6 +323,19 @@ func (c *RedisCluster) form(ctx context.Context) error {
 	return c.Formed(ctx)
 }
 
+// Client returns a client that is closed at the cleanup of a test. It sends every command once and follows redirections, and a
+// context can end a command in flight.
+func (c *RedisCluster) Client(test interface{ Cleanup(f func()) }) *redis.ClusterClient {
+	opts := &redis.ClusterOptions{MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
+	for _, n := range c.Nodes {
+		opts.Addrs = append(opts.Addrs, n.Addr)
+	}
+
+	rdb := redis.NewClusterClient(opts)
+	test.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
 // Use calls f with a client of the server.
 func (r *Redis) Use(f func(rdb *redis.Client) error) error {
 	rdb := redis.NewClient(RedisOptions(r.Addr))
@@ -340,7 +352,7 @@ func (r *Redis) meet(ctx context.Context, other *Redis) error {
 	return r.Use(func(rdb *redis.Client) error { return rdb.ClusterMeet(ctx, host, port).Err() })
 }
 
-// Formed returns when every node of the start reports that the cluster is complete. Error: ctx ended first.
+// Formed returns when every node of the start reports that the cluster is complete. Error: not in time.
 func (c *RedisCluster) Formed(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		if err := n.Use(func(rdb *redis.Client) error { return nodeFormed(ctx, rdb) }); err != nil {
@@ -369,9 +381,6 @@ func nodeFormed(ctx context.Context, rdb *redis.Client) error {
 
 // AddReplicas starts a replica of each master and returns when all have their master's data.
 func (c *RedisCluster) AddReplicas(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.Nodes))
 	for i, master := range c.Nodes {
@@ -406,12 +415,15 @@ func replicate(ctx context.Context, master, replica *Redis) error {
 	return errors.Join(err, replica.Replicating(ctx))
 }
 
-// Replicating returns when the server is a replica that has its master's data. Error: ctx ended first.
-func (r *Redis) Replicating(ctx context.Context) error {
+// Replicating returns when the server is a replica that has its master's data. Error: not in time.
+func (r *Redis) Replicating(ctx context.Context) error { return r.linked(ctx, "up") }
+
+// linked returns when the link of a replica to its master has a status. Error: it has not in time.
+func (r *Redis) linked(ctx context.Context, status string) error {
 	return r.Use(func(rdb *redis.Client) error {
 		return Until(ctx, func() error {
-			if rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
-				return errors.New("no link to the master")
+			if now := rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status"); now != status {
+				return fmt.Errorf("the link to the master is %q, not %s", now, status)
 			}
 			return nil
 		})
@@ -427,7 +439,7 @@ func (r *Redis) IsMaster(ctx context.Context) (is bool) {
 	return is
 }
 
-// Promoted returns when the server is a master. Error: ctx ended first.
+// Promoted returns when the server is a master. Error: not in time.
 func (r *Redis) Promoted(ctx context.Context) error {
 	return Until(ctx, func() error {
 		if !r.IsMaster(ctx) {

@@ -111,7 +111,7 @@ func (z *ZooKeeper) Servers() (addrs []string) {
 	return addrs
 }
 
-// Leader returns the server that leads the ensemble. It waits for an election until ctx ends.
+// Leader returns the server that leads the ensemble. It waits for an election.
 func (z *ZooKeeper) Leader(ctx context.Context) (*ZooKeeperNode, error) {
 	var leader *ZooKeeperNode
 	err := Until(ctx, func() error {
