@@ -83,8 +83,7 @@ func (c *campaign) settle(ctx context.Context) error {
 		return nil
 	}
 
-	addrs, master := c.system.redis.addrs()
-	rdb, err := app.SharedRedis(app.Config{RedisAddrs: addrs, RedisSentinel: master})
+	rdb, err := app.SharedRedis(app.Config{RedisAddrs: c.system.redis.addrs, RedisSentinel: c.system.redis.sentinel})
 	if err != nil {
 		return err
 	}

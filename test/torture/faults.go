@@ -72,7 +72,7 @@ var (
 	// A cluster that lost two of three masters would not elect others.
 	aMaster = place{
 		what:   "Redis",
-		count:  func(s *system) int { return len(s.redis.nodes()) / 2 },
+		count:  func(s *system) int { return len(s.redis.nodes) / 2 },
 		name:   func(_ *system, n int) string { return "Redis " + strconv.Itoa(n+1) },
 		shared: true,
 	}

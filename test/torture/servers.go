@@ -16,28 +16,29 @@ import (
 )
 
 // redisServers are the Redis servers of a campaign, each of them a master or its replica. At most one is in a fault.
-type redisServers interface {
-	Stop() error
-	// nodes returns the servers with data.
-	nodes() []*servers.Redis
-	// addrs returns the addresses for the configuration, and the name of the master if they are of Sentinels.
-	addrs() ([]string, string)
-	// master returns the index of a master. n selects it.
-	master(ctx context.Context, n int) (int, error)
-	// replaced waits until another node is the master instead of one that does not answer.
-	replaced(ctx context.Context, old int) error
-	// follow waits until a node that was replaced has the data of the new master. restarted means that it was killed.
-	follow(ctx context.Context, old int, restarted bool) error
+type redisServers struct {
+	// The masters at the start, and then the replica of each.
+	nodes []*servers.Redis
+	// For the configuration, with the name of the master if they are of Sentinels.
+	addrs    []string
+	sentinel string
+	// Nil until the servers run.
+	stop func() error
 }
 
 func (s *system) startRedis(ctx context.Context, cluster bool) error {
 	if !cluster {
-		sentinel, err := servers.RunRedisSentinel(ctx, downAfter, s.startSentinelNode)
+		r, err := servers.RunRedisSentinel(ctx, downAfter, s.startSentinelNode)
 		if err != nil {
 			return err
 		}
 
-		s.redis = sentinelRedis{sentinel}
+		s.redis = redisServers{
+			nodes:    r.Nodes,
+			addrs:    r.Addrs(),
+			sentinel: servers.SentinelMaster,
+			stop:     r.Stop,
+		}
 		return nil
 	}
 
@@ -46,8 +47,14 @@ func (s *system) startRedis(ctx context.Context, cluster bool) error {
 		return err
 	}
 
-	s.redis = clusterRedis{c, slices.Clone(s.redisLinks)}
-	return c.AddReplicas(ctx)
+	s.redis.stop = c.Stop
+	for _, p := range s.redisLinks {
+		s.redis.addrs = append(s.redis.addrs, p.Addr)
+	}
+
+	err = c.AddReplicas(ctx)
+	s.redis.nodes = slices.Concat(c.Nodes, c.Replicas)
+	return err
 }
 
 func (s *system) startSentinelNode(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
@@ -95,74 +102,18 @@ func (s *system) startProxied(ctx context.Context, run servers.RedisRunner, args
 	return r, nil
 }
 
-// sentinelRedis is a master with a replica under three Sentinels.
-type sentinelRedis struct{ *servers.RedisSentinel }
+// partner returns the replica of a master, or the master of a replica.
+func (r redisServers) partner(n int) int { return (n + len(r.nodes)/2) % len(r.nodes) }
 
-func (s sentinelRedis) nodes() []*servers.Redis { return s.Nodes }
-
-func (s sentinelRedis) addrs() ([]string, string) { return s.Addrs(), servers.SentinelMaster }
-
-func (s sentinelRedis) master(ctx context.Context, _ int) (int, error) { return s.Master(ctx) }
-
-func (s sentinelRedis) replaced(ctx context.Context, old int) error { return s.Promoted(ctx, 1-old) }
-
-// follow does not wait until the Sentinels find a restarted master without data, which takes them 10 s.
-func (s sentinelRedis) follow(ctx context.Context, old int, restarted bool) error {
-	if !restarted {
-		return s.Nodes[old].Replicating(ctx)
-	}
-
-	host, port, err := net.SplitHostPort(s.Nodes[1-old].Announced)
-	if err != nil {
-		return err
-	}
-
-	err = s.Nodes[old].Use(func(rdb *redis.Client) error { return rdb.ReplicaOf(ctx, host, port).Err() })
-	if err != nil {
-		return err
-	}
-
-	return s.Nodes[old].Replicating(ctx)
-}
-
-// clusterRedis is a cluster of three masters with a replica each.
-type clusterRedis struct {
-	*servers.RedisCluster
-
-	// Of the masters at the start.
-	links []*servers.Proxy
-}
-
-func (c clusterRedis) nodes() []*servers.Redis { return slices.Concat(c.Nodes, c.Replicas) }
-
-func (c clusterRedis) addrs() ([]string, string) {
-	var addrs []string
-	for _, p := range c.links {
-		addrs = append(addrs, p.Addr)
-	}
-
-	return addrs, ""
-}
-
-func (c clusterRedis) partner(n int) int { return (n + len(c.Nodes)) % (2 * len(c.Nodes)) }
-
-func (c clusterRedis) master(ctx context.Context, n int) (int, error) {
-	n %= len(c.Nodes)
-	for _, node := range []int{n, c.partner(n)} {
-		if c.nodes()[node].IsMaster(ctx) {
+// master returns the index of a master. n selects it.
+func (r redisServers) master(ctx context.Context, n int) (int, error) {
+	for _, node := range []int{n, r.partner(n)} {
+		if r.nodes[node].IsMaster(ctx) {
 			return node, nil
 		}
 	}
 
-	return 0, fmt.Errorf("no master has the slots of node %d", n+1)
-}
-
-func (c clusterRedis) replaced(ctx context.Context, old int) error {
-	return c.nodes()[c.partner(old)].Promoted(ctx)
-}
-
-func (c clusterRedis) follow(ctx context.Context, old int, _ bool) error {
-	return c.nodes()[old].Replicating(ctx)
+	return 0, fmt.Errorf("neither Redis %d nor its replica is a master", n+1)
 }
 
 func (s *system) onMaster(n int, f func(ctx context.Context, node *servers.Redis) error) error {
@@ -174,11 +125,11 @@ func (s *system) onMaster(n int, f func(ctx context.Context, node *servers.Redis
 		return err
 	}
 
-	return f(ctx, s.redis.nodes()[node])
+	return f(ctx, s.redis.nodes[node])
 }
 
 // failover takes a Redis master away until its replica is promoted and a time has passed. The old master then returns and
-// becomes a replica.
+// becomes a replica with the data of the new one.
 func (s *system) failover(n int, away, back func(*servers.Process) error, restarted bool, hold time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
@@ -188,19 +139,26 @@ func (s *system) failover(n int, away, back func(*servers.Process) error, restar
 		return err
 	}
 
-	node := s.redis.nodes()[old].Process
-	if err := away(node); err != nil {
+	node := s.redis.nodes[old]
+	next := s.redis.nodes[s.redis.partner(old)]
+	if err := away(node.Process); err != nil {
 		return err
 	}
 
-	err = s.redis.replaced(ctx, old)
+	err = next.Promoted(ctx)
 	time.Sleep(hold)
 
-	if err := errors.Join(err, back(node)); err != nil {
+	if err := errors.Join(err, back(node.Process)); err != nil {
 		return err
 	}
 
-	return s.redis.follow(ctx, old, restarted)
+	// The Sentinels need 10 s to find a restarted master without data.
+	if restarted && s.redis.sentinel != "" {
+		host, port, _ := net.SplitHostPort(next.Announced)
+		err = node.Use(func(rdb *redis.Client) error { return rdb.ReplicaOf(ctx, host, port).Err() })
+	}
+
+	return errors.Join(err, node.Replicating(ctx))
 }
 
 // fillRedis lets a Redis master refuse to write for some time, as if its memory were full.

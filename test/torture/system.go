@@ -145,12 +145,11 @@ func (s *system) configure(lane, secret string) error {
 		return err
 	}
 
-	addrs, master := s.redis.addrs()
 	s.env = append(os.Environ(),
 		rig.EnvRunMain+"=1",
 		"SECKILL_MYSQL_DSN="+dsn,
-		"SECKILL_REDIS_ADDRS="+strings.Join(addrs, ","),
-		"SECKILL_REDIS_SENTINEL="+master,
+		"SECKILL_REDIS_ADDRS="+strings.Join(s.redis.addrs, ","),
+		"SECKILL_REDIS_SENTINEL="+s.redis.sentinel,
 		"SECKILL_ORDER_LANE="+lane,
 		"SECKILL_DATA_DIR="+s.dataDir,
 		"SECKILL_JWT_SECRET="+secret,
@@ -209,8 +208,8 @@ func (s *system) stop() error {
 	if s.database != nil {
 		errs = append(errs, s.database.stop())
 	}
-	if s.redis != nil {
-		errs = append(errs, s.redis.Stop())
+	if s.redis.stop != nil {
+		errs = append(errs, s.redis.stop())
 	}
 	for _, p := range s.redisLinks {
 		p.Close()
@@ -328,7 +327,7 @@ func (s *system) heal(ctx context.Context) error {
 
 func (s *system) startMissing() error {
 	var errs []error
-	for _, r := range s.redis.nodes() {
+	for _, r := range s.redis.nodes {
 		if !r.Answers() {
 			errs = append(errs, r.Restart())
 		}
