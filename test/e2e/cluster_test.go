@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -30,18 +29,13 @@ import (
 // This file tests servers on clusters of Redis, of databases and of lock nodes: failovers, elections, and access. Only make
 // test-all starts clusters.
 
-// clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
+// clusterStack returns a stack on a Redis Cluster of the test.
 func clusterStack(t *testing.T) (*rig.Stack, *servers.RedisCluster) {
 	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
 	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+strings.Join(rdb.Options().Addrs, ","))
 	s.Redis = nil
-	s.Flush = func() error {
-		return rdb.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
-			return node.FlushAll(ctx).Err()
-		})
-	}
 	return s, cluster
 }
 

@@ -43,9 +43,7 @@ type Stack struct {
 	Database *env.Database
 	// Nil unless the test started it.
 	Redis *env.Redis
-	// flush deletes all data in Redis, as after the loss of its disk.
-	Flush func() error
-	// killRedis and restartRedis are nil if Redis is inside the server.
+	// Nil if Redis is inside the server.
 	KillRedis    func()
 	RestartRedis func() error
 }
@@ -176,11 +174,6 @@ func (s *Stack) shareMiniredis(t *testing.T) {
 	m := env.StartMiniredis(t)
 	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+m.Addr())
 
-	s.Flush = func() error {
-		m.FlushAll()
-		return nil
-	}
-
 	s.KillRedis = func() {
 		m.FlushAll()
 		m.Close()
@@ -212,18 +205,7 @@ func embeddedStack(t *testing.T) *Stack {
 	dir := t.TempDir()
 	env.CreateSQLite(t, filepath.Join(dir, app.DatabaseFile))
 
-	return &Stack{
-		Env: append(testEnv(), "SECKILL_DATA_DIR="+dir),
-		Flush: func() error {
-			rdb, err := app.SharedRedis(app.Config{DataDir: dir})
-			if err != nil || rdb == nil {
-				return errors.Join(err, errors.New("no embedded Redis is running"))
-			}
-			defer rdb.Close()
-
-			return rdb.FlushAll(context.Background()).Err()
-		},
-	}
+	return &Stack{Env: append(testEnv(), "SECKILL_DATA_DIR="+dir)}
 }
 
 // RealStack has a database with the newest schema on the server of all tests, and a Redis that the test may kill.
@@ -276,16 +258,9 @@ func ServerStack(t *testing.T, dsn string) *Stack {
 	)
 
 	return &Stack{
-		Kind:  env.OneKind(t),
-		Redis: rds,
-		Env:   settings,
-		Flush: func() error {
-			// For a million orders.
-			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr, ReadTimeout: time.Minute})
-			defer rdb.Close()
-
-			return rdb.FlushAll(context.Background()).Err()
-		},
+		Kind:         env.OneKind(t),
+		Redis:        rds,
+		Env:          settings,
 		KillRedis:    rds.Kill,
 		RestartRedis: rds.Restart,
 	}
@@ -338,18 +313,36 @@ func (s *Stack) Setting(name string) string {
 // Client connects to the Redis of the stack's servers.
 func (s *Stack) Client(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	rdb := env.Must(app.SharedRedis(app.Config{
+	rdb := env.Must(s.openRedis())(t)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// Flush deletes all data in Redis, as after the loss of its disk.
+func (s *Stack) Flush() error {
+	rdb, err := s.openRedis()
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+
+	return rdb.FlushAllAsync(context.Background()).Err()
+}
+
+func (s *Stack) openRedis() (redis.UniversalClient, error) {
+	rdb, err := app.SharedRedis(app.Config{
 		DataDir:       s.Setting("SECKILL_DATA_DIR"),
 		RedisAddrs:    strings.FieldsFunc(s.Setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
 		RedisCA:       s.Setting("SECKILL_REDIS_CA"),
 		RedisSentinel: s.Setting("SECKILL_REDIS_SENTINEL"),
 		RedisUsername: s.Setting("SECKILL_REDIS_USERNAME"),
 		RedisPassword: s.Setting("SECKILL_REDIS_PASSWORD"),
-	}))(t)
-	require.NotNil(t, rdb, "no embedded Redis is running")
+	})
+	if err == nil && rdb == nil {
+		err = errors.New("no embedded Redis is running")
+	}
 
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
+	return rdb, err
 }
 
 // args returns the arguments of a command after flags with the settings of the stack. As an argument overrides the
