@@ -23,11 +23,7 @@ import (
 func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
-		db, err := sqldb.OpenSQLite(SQLiteFile(t))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		Inject(db)
-		fn(t, db)
+		fn(t, opened(t, Must(sqldb.OpenSQLite(SQLiteFile(t)))(t)))
 	})
 	OnEachServer(t, fn)
 }
@@ -36,12 +32,14 @@ func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
 func OnEachServer(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
 	t.Helper()
 	EachKind(t, func(t *testing.T, kind Kind) {
-		db, err := sqldb.OpenMySQL(kind.MigratedDSN(t))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		Inject(db)
-		fn(t, db)
+		fn(t, opened(t, Must(sqldb.OpenMySQL(kind.MigratedDSN(t)))(t)))
 	})
+}
+
+func opened(t *testing.T, db *sqldb.DB) *sqldb.DB {
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	Inject(db)
+	return db
 }
 
 // The migrations run once in a test process, and each database copies their result: a single run needs 0.2 s of processor

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -273,12 +272,7 @@ func (s *Process) start(ctx context.Context) error {
 		}
 	}
 
-	env := s.env
-	if env == nil {
-		env = os.Environ()
-	}
-
-	c, err := startChild(s.bin, s.args(s), env, s.logPath())
+	c, err := startChild(s.bin, s.args(s), s.env, s.logPath())
 	if err != nil {
 		return err
 	}
@@ -433,7 +427,7 @@ type child struct {
 	done chan struct{} // closed when the process has exited and was waited for
 }
 
-// startChild starts a program with an environment and appends its output to the log file.
+// startChild starts a program with an environment, nil for that of this process, and appends its output to the log file.
 //
 // One goroutine starts the program and waits for it, locked to its thread: Pdeathsig kills the child when the thread
 // that started it ends, and the Go runtime may end other threads.
@@ -447,8 +441,9 @@ func startChild(bin string, args, env []string, logPath string) (*child, error) 
 	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // FindBinary looked it up by a fixed name
 	cmd.Stdout = log
 	cmd.Stderr = log
+	cmd.Env = env
 	// startFailed parses the log.
-	cmd.Env = append(slices.Clone(env), "LC_ALL=C")
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = childAttr()
 
 	c := &child{done: make(chan struct{})}
