@@ -64,7 +64,6 @@ type Problem struct {
 	Title      string        `json:"title"`
 	Detail     string        `json:"detail"`
 	OrderID    string        `json:"order_id"`
-	RequestID  string        `json:"request_id"`
 	RetryAfter time.Duration `json:"-"`
 }
 
@@ -256,7 +255,6 @@ func (c *Client) Voucher(ctx context.Context, id string) (Voucher, error) {
 // Order is a buyer's view of an order.
 type Order struct {
 	ID        string `json:"id"`
-	UserID    string `json:"user_id"`
 	VoucherID string `json:"voucher_id"`
 	Status    string `json:"status"`
 	// Why a failed order failed.
