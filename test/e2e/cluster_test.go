@@ -93,7 +93,7 @@ func TestRedisFailover(t *testing.T) {
 		"Sentinels": func(t *testing.T) (*rig.Stack, *env.Redis, func()) {
 			s, sentinel := sentinelStack(t)
 			s.DoctorReports(t, "3 Sentinels agree on the master")
-			return s, sentinel.Nodes[0], func() { require.NoError(t, sentinel.Promoted(t.Context(), 1)) }
+			return s, sentinel.Nodes[0], func() { require.NoError(t, sentinel.Promoted(t.Context())) }
 		},
 	} {
 		for _, how := range []string{"killed/lock", "killed/queue", "frozen/queue"} {
@@ -207,7 +207,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 		queued = append(queued, p.Queue(t, token, sale))
 	}
 	sentinel.Nodes[0].Kill()
-	require.NoError(t, sentinel.Promoted(t.Context(), 1))
+	require.NoError(t, sentinel.Promoted(t.Context()))
 	require.NoError(t, os.Remove(hold))
 
 	for i, token := range tokens[20:30] { // the gate does not know these buyers

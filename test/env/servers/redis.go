@@ -209,29 +209,14 @@ func (s *RedisSentinel) Addrs() (addrs []string) {
 	return addrs
 }
 
-// Master returns the index of the node that a Sentinel names as the master.
-func (s *RedisSentinel) Master(ctx context.Context) (int, error) {
+// Promoted waits until a Sentinel names the second node as the master. Error: not in time.
+func (s *RedisSentinel) Promoted(ctx context.Context) error {
 	rdb := redis.NewSentinelClient(RedisOptions(s.Sentinels[0].Addr))
 	defer func() { _ = rdb.Close() }()
-	at, err := rdb.GetMasterAddrByName(ctx, SentinelMaster).Result()
-	if err != nil {
-		return 0, err
-	}
 
-	for i, n := range s.Nodes {
-		if net.JoinHostPort(at[0], at[1]) == n.Announced {
-			return i, nil
-		}
-	}
-
-	return 0, fmt.Errorf("the Sentinels name an unknown master %v", at)
-}
-
-// Promoted waits until a Sentinel names the node as the master.
-func (s *RedisSentinel) Promoted(ctx context.Context, node int) error {
 	return Until(ctx, func() error {
-		master, err := s.Master(ctx)
-		if err == nil && master != node {
+		at, err := rdb.GetMasterAddrByName(ctx, SentinelMaster).Result()
+		if err == nil && net.JoinHostPort(at[0], at[1]) != s.Nodes[1].Announced {
 			err = errors.New("no failover")
 		}
 		return err
