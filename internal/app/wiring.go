@@ -416,8 +416,8 @@ func (w *wiring) newAPI(p *parts, draining *drain) (*api, error) {
 		cfg.Rush = a.rushes
 	}
 
-	a.public, err = handler.New(cfg)
-	return a, err
+	a.public = handler.New(cfg)
+	return a, nil
 }
 
 func (w *wiring) handlerConfig(p *parts) handler.Config {

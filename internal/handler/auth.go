@@ -67,7 +67,7 @@ func (a *api) sendCode(c *gin.Context) error {
 	}
 
 	if wantsCookie(c) {
-		a.setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
+		setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
 	}
 
 	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
@@ -75,7 +75,7 @@ func (a *api) sendCode(c *gin.Context) error {
 
 func (a *api) send(c *gin.Context, phone string) (auth.SentCode, error) {
 	c.Set(loginPhoneKey, phone)
-	sent, err := a.Auth.SendCode(c.Request.Context(), phone, a.asker(c))
+	sent, err := a.Auth.SendCode(c.Request.Context(), phone, askerOf(c))
 	if err != nil {
 		return sent, err
 	}
@@ -132,12 +132,12 @@ func (a *api) writeLogin(c *gin.Context, l auth.Login) error {
 	}
 
 	if l.Proof != "" {
-		a.setCookie(c, knownCookie, l.Proof, knownCookieAge)
+		setCookie(c, knownCookie, l.Proof, knownCookieAge)
 	}
 
 	if wantsCookie(c) {
 		a.deviceID(c)
-		a.setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
+		setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
 
@@ -168,9 +168,9 @@ func (a *api) login(c *gin.Context) error {
 		Phone:   in.Phone,
 		Code:    in.Code,
 		TOTP:    in.TOTP,
-		LoginID: cmp.Or(in.LoginID, a.cookie(c, loginCookie)),
+		LoginID: cmp.Or(in.LoginID, cookie(c, loginCookie)),
 		Device:  device,
-		From:    a.asker(c),
+		From:    askerOf(c),
 	})
 
 	a.staff.login(c, l.User, err)
@@ -215,7 +215,7 @@ func (a *api) exchange(c *gin.Context, token, device string, grace time.Duration
 	if err := take(c, a.limits.refreshes, key, 1); err != nil {
 		return auth.Login{}, err
 	}
-	return a.Auth.Refresh(c.Request.Context(), token, device, a.cookie(c, knownCookie), grace)
+	return a.Auth.Refresh(c.Request.Context(), token, device, cookie(c, knownCookie), grace)
 }
 
 func (a *api) logout(c *gin.Context) error { return a.endSessions(c, a.Auth.Logout) }
@@ -228,7 +228,7 @@ func (a *api) endSessions(c *gin.Context, end func(context.Context, auth.Identit
 
 func (a *api) writeLoggedOut(c *gin.Context, err error) error {
 	if err == nil && wantsCookie(c) {
-		a.setCookie(c, refreshCookie, "", -1)
+		setCookie(c, refreshCookie, "", -1)
 	}
 	return writeNoContent(c, err)
 }

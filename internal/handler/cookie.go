@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -43,14 +41,14 @@ func wantsCookie(c *gin.Context) bool { return c.GetHeader(refreshModeHeader) ==
 // refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid. Every browser has a device, so
 // the session of a client without one cannot be used here.
 func (a *api) refreshCookie(c *gin.Context) error {
-	token := a.cookie(c, refreshCookie)
+	token := cookie(c, refreshCookie)
 	if token == "" {
 		return domain.ErrUnauthenticated
 	}
 
 	l, err := a.exchange(c, token, a.deviceID(c), auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
-		a.setCookie(c, refreshCookie, "", -1)
+		setCookie(c, refreshCookie, "", -1)
 	}
 
 	if err != nil {
@@ -67,47 +65,41 @@ func (a *api) deviceID(c *gin.Context) string {
 		return id
 	}
 
-	id := a.cookie(c, deviceCookie)
+	id := cookie(c, deviceCookie)
 	if len(id) != deviceIDLength {
 		id = rand.Text()
 	}
 
 	c.Set(deviceIDKey, id)
-	a.setCookie(c, deviceCookie, id, deviceCookieAge)
+	setCookie(c, deviceCookie, id, deviceCookieAge)
 	return id
 }
 
-// cookies reads and sets cookies.
-type cookies struct {
-	// Trusted to set X-Forwarded-Proto.
-	proxies []netip.Prefix
-}
-
-func (k cookies) cookieName(c *gin.Context, name string) string {
-	if k.overTLS(c) {
+func cookieName(c *gin.Context, name string) string {
+	if overTLS(c) {
 		return hostPrefix + name
 	}
 	return name
 }
 
-func (k cookies) cookie(c *gin.Context, name string) string {
-	cookie, err := c.Request.Cookie(k.cookieName(c, name))
+func cookie(c *gin.Context, name string) string {
+	found, err := c.Request.Cookie(cookieName(c, name))
 	if err != nil {
 		return ""
 	}
-	return cookie.Value
+	return found.Value
 }
 
 // setCookie stores a cookie in the browser; a negative age deletes it.
-func (k cookies) setCookie(c *gin.Context, name, value string, age time.Duration) {
+func setCookie(c *gin.Context, name, value string, age time.Duration) {
 	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
-		Name:     k.cookieName(c, name),
+		Name:     cookieName(c, name),
 		Value:    value,
 		Path:     plainPath,
 		MaxAge:   int(age.Seconds()),
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
-		Secure:   k.overTLS(c),
+		Secure:   overTLS(c),
 	}
 	if cookie.Secure {
 		// Required by the prefix.
@@ -121,40 +113,8 @@ func (k cookies) setCookie(c *gin.Context, name, value string, age time.Duration
 	http.SetCookie(c.Writer, &cookie)
 }
 
-// overTLS reports whether the browser connected over TLS, either directly or, by X-Forwarded-Proto, to a trusted proxy.
-func (k cookies) overTLS(c *gin.Context) bool {
-	if c.Request.TLS != nil {
-		return true
-	}
-
-	from, err := netip.ParseAddr(c.RemoteIP())
-	if err != nil || !contains(k.proxies, from.Unmap()) {
-		return false
-	}
-
-	scheme, _, _ := strings.Cut(c.GetHeader("X-Forwarded-Proto"), ",")
-	return strings.EqualFold(strings.TrimSpace(scheme), "https")
-}
-
-func (k cookies) setScheme(c *gin.Context) {
-	c.Request.URL.Scheme = "http"
-	if k.overTLS(c) {
-		c.Request.URL.Scheme = "https"
-	}
-}
-
-// ParseProxies parses addresses and networks. It leaves out any other entry, which New refuses.
-func ParseProxies(list []string) []netip.Prefix {
-	var parsed []netip.Prefix
-	for _, text := range list {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			parsed = append(parsed, p)
-		} else if a, err := netip.ParseAddr(text); err == nil {
-			parsed = append(parsed, netip.PrefixFrom(a, a.BitLen()))
-		}
-	}
-	return parsed
-}
+// overTLS reports whether the browser uses TLS.
+func overTLS(c *gin.Context) bool { return c.Request.URL.Scheme == "https" }
 
 const (
 	// loginCookie holds the login_id of the last code in cookie mode, so that a page needs no storage.
@@ -165,6 +125,6 @@ const (
 	knownCookieAge = deviceCookieAge
 )
 
-func (k cookies) asker(c *gin.Context) auth.Asker {
-	return auth.Asker{Address: address(c), Proof: k.cookie(c, knownCookie)}
+func askerOf(c *gin.Context) auth.Asker {
+	return auth.Asker{Address: address(c.Request), Proof: cookie(c, knownCookie)}
 }

@@ -24,46 +24,67 @@ var (
 	forwardedLine  = regexp.MustCompile(`^(?:(?:` + forwardedPair + `|\s*)(?:[;,]|$))*$`)
 )
 
-// readForwarded makes gin read the addresses in X-Forwarded-For, or else in Forwarded, as proxies write them: Azure and IIS
-// append ports, IPv6 addresses have brackets, and Forwarded has quotes. gin knows one header with bare addresses, and takes
-// the address of the proxy if one of them is not. Only headers of the trusted proxies are read. One that does not name the
-// client is logged once, because all its clients then share the limits of one address.
-func readForwarded(next http.Handler, trusted []netip.Prefix, log *slog.Logger) http.Handler {
-	if len(trusted) == 0 {
-		return next
-	}
-
+// identifyClient makes the RemoteAddr of a request from a trusted proxy that of the client, and the scheme of every URL the
+// one that the browser uses. The client is in X-Forwarded-For, or else in Forwarded, as proxies write them: Azure and IIS
+// append ports, IPv6 addresses have brackets, and Forwarded has quotes; gin knows one header with bare addresses. X-Real-IP
+// is not read, because a proxy may pass it on from a client. A header that does not name the client is logged once, because
+// all its clients then share the limits of one address.
+func identifyClient(next http.Handler, trusted []netip.Prefix, log *slog.Logger) http.Handler {
 	var unreadable sync.Once
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		peer, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !contains(trusted, peer.Addr().Unmap()) {
-			next.ServeHTTP(w, r)
-			return
+		scheme := "http"
+		if r.TLS != nil {
+			scheme = "https"
 		}
 
-		// The last address that is not of a trusted proxy is the client. What stands before it is the client's own word.
-		var client netip.Addr
-		for _, hop := range slices.Backward(hopsOf(r.Header)) {
-			addr, ok := parseHop(hop)
-			if !ok {
-				unreadable.Do(func() {
-					log.Warn("a trusted proxy names no address of the client: its clients share the limits of one address", "header", hop, "proxy", r.RemoteAddr)
-				})
-				break
+		if contains(trusted, address(r)) {
+			claimed, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+			if strings.EqualFold(strings.TrimSpace(claimed), "https") {
+				scheme = "https"
 			}
-			client = addr
-			if !contains(trusted, addr) {
-				break
+
+			proxy := r.RemoteAddr
+
+			// The last address that is not of a trusted proxy is the client. What stands before it is the client's own word.
+			for _, hop := range slices.Backward(hopsOf(r.Header)) {
+				client, ok := parseHop(hop)
+				if !ok {
+					unreadable.Do(func() {
+						log.Warn("a trusted proxy names no address of the client: its clients share the limits of one address", "header", hop, "proxy", proxy)
+					})
+					break
+				}
+
+				r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
+				if !contains(trusted, client) {
+					break
+				}
 			}
 		}
 
-		if client.IsValid() {
-			r.Header.Set(forwardedForHeader, client.String())
-		}
-
+		r.URL.Scheme = scheme
 		next.ServeHTTP(w, r)
 	})
+}
+
+// address returns the address in RemoteAddr. The zero Addr stands for all clients without one.
+func address(r *http.Request) netip.Addr {
+	client, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return client.Addr().Unmap().WithZone("")
+}
+
+// ParseProxies parses addresses and networks. It leaves out any other entry.
+func ParseProxies(list []string) []netip.Prefix {
+	var parsed []netip.Prefix
+	for _, text := range list {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			parsed = append(parsed, p)
+		} else if a, err := netip.ParseAddr(text); err == nil {
+			parsed = append(parsed, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return parsed
 }
 
 func contains(networks []netip.Prefix, addr netip.Addr) bool {

@@ -235,7 +235,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	}
 	e.Search = &service.Search{Store: e.store, Live: e.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
 	s.change(&e.Config)
-	h := env.Must(handler.New(e.Config))(t)
+	h := handler.New(e.Config)
 	e.engine, e.handler = handler.Router(h), h
 	t.Cleanup(func() {
 		require.Empty(t, e.leaks(), "log or metrics have secrets")

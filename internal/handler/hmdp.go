@@ -85,13 +85,13 @@ func (a *api) loginPage(c *gin.Context, phone, code string) (string, error) {
 	token, proof, err := a.Auth.LoginPage(c.Request.Context(), auth.Credentials{
 		Phone: phone,
 		Code:  code,
-		From:  a.asker(c),
+		From:  askerOf(c),
 	})
 	if err != nil {
 		return "", err
 	}
 
-	a.setCookie(c, knownCookie, proof, knownCookieAge)
+	setCookie(c, knownCookie, proof, knownCookieAge)
 	a.errors.security.record(c, eventLogin)
 	return token, nil
 }

@@ -3,7 +3,6 @@ package handler
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -224,10 +223,4 @@ func take(c *gin.Context, limit limit, key string, n int) error {
 
 func byUser(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 
-func byAddress(c *gin.Context) string { return auth.Customer(address(c)) }
-
-// address returns the client's address. The zero Addr stands for all clients without one.
-func address(c *gin.Context) netip.Addr {
-	addr, _ := netip.ParseAddr(c.ClientIP())
-	return addr
-}
+func byAddress(c *gin.Context) string { return auth.Customer(address(c.Request)) }

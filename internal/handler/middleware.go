@@ -15,6 +15,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -86,25 +87,19 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics(reg prometheus.Registerer) *metrics {
+	registered := promauto.With(reg)
+
+	return &metrics{
+		requests: registered.NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_http_requests_total", Help: "HTTP requests by route, method and status.",
 		}, []string{"route", "method", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: registered.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "seckill_http_request_seconds",
 			Help:    "Time until the answer, in seconds, by route and method.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"route", "method"}),
 	}
-
-	for _, c := range []prometheus.Collector{m.requests, m.seconds} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-
-	return m, nil
 }
 
 func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {

@@ -3,7 +3,6 @@ package handler
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -106,25 +105,12 @@ var apiDocument = sync.OnceValue(func() *snapshot {
 	return d
 })
 
-// New returns the handler of the public port. Errors: an invalid trusted proxy, or metrics that are registered already.
-func New(cfg Config) (http.Handler, error) {
-	engine, err := newEngine(cfg.TrustedProxies)
-	if err != nil {
-		return nil, err
-	}
-
-	a, err := newAPI(cfg)
-	if err != nil {
-		return nil, err
-	}
-
-	metrics, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		return nil, err
-	}
-
+// New returns the handler of the public port. It panics if its metrics are registered already.
+func New(cfg Config) http.Handler {
+	engine := newEngine()
+	a := newAPI(cfg)
 	hm := newHmdp(a)
-	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, hm))
+	engine.Use(requestID, a.errors.observe(newMetrics(cfg.Metrics)), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, hm))
 	if cfg.LocalHosts {
 		engine.Use(a.errors.wrap(localHosts))
 	}
@@ -136,7 +122,7 @@ func New(cfg Config) (http.Handler, error) {
 	r.streams()
 	r.files()
 
-	v1 := engine.Group("/api/v1", a.strictTransport, withTimeout(answerTimeout), r.limitBody)
+	v1 := engine.Group("/api/v1", strictTransport, withTimeout(answerTimeout), r.limitBody)
 	r.accounts(v1)
 	r.orders(v1)
 	r.adminVouchers(v1)
@@ -144,13 +130,12 @@ func New(cfg Config) (http.Handler, error) {
 	r.operations(v1)
 	r.hmdp(hm, purchases)
 
-	return server{engine, answerHead(readForwarded(engine, a.proxies, cfg.Log))}, nil
+	return server{engine, answerHead(identifyClient(engine, ParseProxies(cfg.TrustedProxies), cfg.Log))}
 }
 
 // api is what the handlers of all resources share.
 type api struct {
 	Config
-	cookies
 
 	errors  *errorWriter
 	limits  *limits
@@ -164,20 +149,14 @@ type api struct {
 	exportReads, fileReads slots
 }
 
-func newAPI(cfg Config) (*api, error) {
-	security, err := newSecurityLog(cfg.Metrics, cfg.Log)
-	if err != nil {
-		return nil, err
-	}
-
+func newAPI(cfg Config) *api {
 	limits := newLimits(cfg.RateLimit, cfg.Now, cfg.SharedLimits)
 
 	a := &api{
-		Config:  cfg,
-		cookies: cookies{ParseProxies(cfg.TrustedProxies)},
+		Config: cfg,
 		errors: &errorWriter{
 			log:         cfg.Log,
-			security:    security,
+			security:    newSecurityLog(cfg.Metrics, cfg.Log),
 			unavailable: &rate.Sometimes{Interval: time.Second},
 		},
 		limits:      limits,
@@ -190,24 +169,20 @@ func newAPI(cfg Config) (*api, error) {
 	a.staff = &staff{api: a, failed: rate.Sometimes{Interval: time.Second}}
 	a.vouchers = newVoucherLists(a)
 	a.shops = newAnswerCache[shopKey](a, answerTimeout)
-	return a, nil
+	return a
 }
 
-func newEngine(proxies []string) (*gin.Engine, error) {
+func newEngine() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 
-	// Not X-Real-IP, which a proxy may pass on from a client.
-	r.RemoteIPHeaders = []string{forwardedForHeader}
+	// identifyClient has read the headers of proxies, which gin would take from anybody.
+	r.ForwardedByClientIP = false
 
 	// Gin's redirect lacks the security headers; answer 404.
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
-
-	if err := r.SetTrustedProxies(proxies); err != nil {
-		return nil, fmt.Errorf("trusted proxies: %w", err)
-	}
-	return r, nil
+	return r
 }
 
 // routes registers the routes. Every POST that changes stored data supports Idempotency-Key, except authentication and
@@ -268,7 +243,7 @@ func (r *routes) pages() {
 	r.engine.NoMethod(wrap(refuseMethod))
 
 	for pattern, page := range r.Pages {
-		r.engine.GET(pattern, r.strictTransport, r.setScheme, gin.WrapH(page))
+		r.engine.GET(pattern, strictTransport, gin.WrapH(page))
 	}
 
 	if r.SecurityContact != "" {
@@ -309,10 +284,10 @@ func (r *routes) files() {
 	wrap := r.errors.wrap
 
 	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(r.limits.export), wrap(r.exportMe))
-	r.engine.POST("/api/v1/admin/images", r.strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.errors.write),
+	r.engine.POST("/api/v1/admin/images", strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.errors.write),
 		wrap(r.uploadImage))
 
-	files := r.engine.Group("/api/v1/admin", r.strictTransport, withTimeout(fileTimeout), r.limitBody, r.tokens(20), r.read)
+	files := r.engine.Group("/api/v1/admin", strictTransport, withTimeout(fileTimeout), r.limitBody, r.tokens(20), r.read)
 	files.GET("/orders.csv", wrap(r.orderFile))
 	files.GET("/payments.csv", wrap(r.paymentFile))
 	files.GET("/audit.csv", wrap(r.auditFile))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
 	"seckill/internal/auth"
@@ -100,11 +101,11 @@ const (
 	securityLineBurst = 10
 )
 
-func newSecurityLog(reg prometheus.Registerer, log *slog.Logger) (*securityLog, error) {
+func newSecurityLog(reg prometheus.Registerer, log *slog.Logger) *securityLog {
 	s := &securityLog{
 		log:   log,
 		lines: map[securityEvent]*rate.Limiter{},
-		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
+		counts: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_security_events_total", Help: "Security events; see docs/operations.md.",
 		}, []string{"event"}),
 	}
@@ -115,7 +116,7 @@ func newSecurityLog(reg prometheus.Registerer, log *slog.Logger) (*securityLog, 
 		s.lines[e] = rate.NewLimiter(securityLineRate, securityLineBurst)
 	}
 
-	return s, reg.Register(s.counts)
+	return s
 }
 
 func (s *securityLog) observe(c *gin.Context, err error) {
@@ -134,7 +135,7 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 	}
 
 	attrs := []any{
-		"event", string(e), "network", auth.Network(address(c)), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
+		"event", string(e), "network", auth.Network(address(c.Request)), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
 	}
 
 	if id, ok := identityOf(c); ok {
@@ -149,8 +150,8 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 
 // strictTransport makes browsers that use TLS use nothing else for a year. Purchases do without it: a browser has loaded
 // a page or logged in before.
-func (k cookies) strictTransport(c *gin.Context) {
-	if k.overTLS(c) {
+func strictTransport(c *gin.Context) {
+	if overTLS(c) {
 		c.Writer.Header()["Strict-Transport-Security"] = strictForAYear
 	}
 }

@@ -459,7 +459,7 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 		for range 3 { // a new server has new local limits
 			cfg := e.Config
 			cfg.Metrics = prometheus.NewRegistry()
-			server := env.Must(handler.New(cfg))(t)
+			server := handler.New(cfg)
 			for range 30 {
 				if buyer.serve(server, buyer.request("", http.MethodPost, "/api/v1/orders/1/pay", nil)).status != http.StatusTooManyRequests {
 					allowed++

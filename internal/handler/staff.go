@@ -154,7 +154,7 @@ func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.Adm
 		Route:     c.FullPath(),
 		Target:    domain.AuditTarget(c.Param("id")),
 		RequestID: requestIDOf(c),
-		Network:   auth.Network(address(c)),
+		Network:   auth.Network(address(c.Request)),
 	}
 }
 
