@@ -166,7 +166,11 @@ func newAPI(cfg Config) *api {
 		fileReads:   make(slots, maxFiles),
 	}
 
-	a.staff = &staff{api: a, failed: rate.Sometimes{Interval: time.Second}}
+	a.staff = &staff{
+		api:    a,
+		reads:  ratelimit.NewQuota("audit", cfg.Now, nil),
+		failed: rate.Sometimes{Interval: time.Second},
+	}
 	a.vouchers = newVoucherLists(a)
 	a.shops = newAnswerCache[shopKey](a, answerTimeout)
 	return a

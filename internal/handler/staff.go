@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -14,6 +14,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/kit/ratelimit"
 )
 
 // staff checks the permissions of the requests to admin routes, and records these requests in the audit log:
@@ -29,7 +30,8 @@ import (
 type staff struct {
 	*api
 
-	reads recentReads
+	// Allows a record of equal requests in each minute.
+	reads *ratelimit.Quota
 	// Limits the log of requests that cannot be recorded.
 	failed rate.Sometimes
 }
@@ -133,7 +135,7 @@ func (s *staff) login(c *gin.Context, u domain.User, err error) {
 		r.Status = http.StatusOK
 	case errors.Is(err, domain.ErrTOTPRequired):
 		r.Status = http.StatusUnauthorized
-		if !s.reads.first(r) {
+		if !s.first(c, r) {
 			return
 		}
 	case errors.Is(err, domain.ErrWrongTOTP):
@@ -160,7 +162,7 @@ func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.Adm
 
 func (s *staff) recordRead(c *gin.Context, r domain.AdminRequest) {
 	r.Status = c.Writer.Status()
-	if s.reads.first(r) {
+	if s.first(c, r) {
 		s.attempt(c, func(ctx context.Context) error { return s.Store.RecordRequest(ctx, &r) }, r)
 	}
 }
@@ -179,36 +181,9 @@ func (s *staff) attempt(c *gin.Context, write func(context.Context) error, r dom
 	}
 }
 
-// maxRecentReads bounds recentReads. Beyond it, reads of the same minute may be recorded again.
-const maxRecentReads = 10_000
+var readRule = ratelimit.NewRule("reads", 1, time.Minute)
 
-type readKey struct {
-	user                  int64
-	method, route, target string
-	status                int
-}
-
-// recentReads remembers the recorded reads of the current minute. It is safe for concurrent use.
-type recentReads struct {
-	mu     sync.Mutex
-	minute int64
-	seen   map[readKey]bool
-}
-
-func (r *recentReads) first(a domain.AdminRequest) bool {
-	k := readKey{a.UserID, a.Method, a.Route, a.Target, a.Status}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
-	if minute := a.At.Unix() / 60; minute != r.minute || len(r.seen) >= maxRecentReads {
-		r.minute = minute
-		r.seen = map[readKey]bool{}
-	}
-
-	if r.seen[k] {
-		return false
-	}
-
-	r.seen[k] = true
-	return true
+func (s *staff) first(c *gin.Context, r domain.AdminRequest) bool {
+	key := fmt.Sprintf("%d %s %s %d %s", r.UserID, r.Method, r.Route, r.Status, r.Target)
+	return s.reads.Take(c.Request.Context(), ratelimit.Bucket{Rule: readRule, Key: key}) == 0
 }
