@@ -59,6 +59,7 @@ var outcomes = []outcome{
 
 // internalError is the answer to errors without a row in the table. It reveals nothing about the cause.
 var internalError = outcome{
+	err:    errors.New("see the server log for this request id"),
 	status: http.StatusInternalServerError,
 	code:   "internal",
 	title:  "Internal error",
@@ -147,7 +148,18 @@ func problemOf(err error) (problem, time.Duration) {
 		}
 	}
 
-	p, retryAfter := o.problem(o.err)
+	// The detail is the text of the table's error only: the text of a wrapping error may contain host names.
+	p := problem{
+		Status: o.status,
+		Code:   o.code,
+		Title:  o.title,
+		Detail: o.err.Error(),
+	}
+
+	var retryAfter time.Duration
+	if o.status == http.StatusServiceUnavailable || o.err == domain.ErrOrderInProgress { //nolint:errorlint // the error is a row of the table
+		retryAfter = time.Second
+	}
 
 	if notReady, ok := errors.AsType[*notReadyError](err); ok {
 		p.Detail = notReady.detail()
@@ -171,28 +183,6 @@ func problemOf(err error) (problem, time.Duration) {
 	if unfinished, ok := errors.AsType[*domain.ChecklistError](err); ok {
 		p.Detail = unfinished.Error()
 		p.rareFacts = &rareFacts{Errors: unfinished.Fields}
-	}
-
-	return p, retryAfter
-}
-
-// problem returns the body for an outcome. Its detail is the text of the table's error only: the text of a wrapping
-// error may contain host names.
-func (o *outcome) problem(err error) (problem, time.Duration) {
-	var retryAfter time.Duration
-	if o.status == http.StatusServiceUnavailable || o.err == domain.ErrOrderInProgress { //nolint:errorlint // the error is a row of the table
-		retryAfter = time.Second
-	}
-
-	p := problem{
-		Status: o.status,
-		Code:   o.code,
-		Title:  o.title,
-		Detail: "see the server log for this request id",
-	}
-
-	if err != nil {
-		p.Detail = err.Error()
 	}
 
 	return p, retryAfter
