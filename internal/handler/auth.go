@@ -136,7 +136,6 @@ func (a *api) writeLogin(c *gin.Context, l auth.Login) error {
 	}
 
 	if wantsCookie(c) {
-		a.deviceID(c)
 		setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
@@ -161,7 +160,7 @@ func (a *api) login(c *gin.Context) error {
 	c.Set(loginPhoneKey, in.Phone)
 	device := ""
 	if wantsCookie(c) {
-		device = a.deviceID(c)
+		device = deviceID(c)
 	}
 
 	l, err := a.Auth.Login(c.Request.Context(), auth.Credentials{

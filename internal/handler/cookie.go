@@ -27,7 +27,6 @@ const (
 	deviceCookie    = "seckill_device"
 	deviceCookieAge = 400 * 24 * time.Hour // the longest that browsers accept; longer than any session
 	deviceIDLength  = 26                   // of rand.Text
-	deviceIDKey     = "device_id"          // context key
 
 	// hostPrefix begins the name of a cookie if the browser uses TLS. Browsers accept such a cookie only from the host
 	// itself, over TLS and for all paths, so a sibling subdomain cannot set it.
@@ -46,7 +45,7 @@ func (a *api) refreshCookie(c *gin.Context) error {
 		return domain.ErrUnauthenticated
 	}
 
-	l, err := a.exchange(c, token, a.deviceID(c), auth.BrowserGrace)
+	l, err := a.exchange(c, token, deviceID(c), auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		setCookie(c, refreshCookie, "", -1)
 	}
@@ -60,17 +59,12 @@ func (a *api) refreshCookie(c *gin.Context) error {
 
 // deviceID returns the opaque id of the caller's browser, 26 random characters, and stores it in the browser. A browser
 // without a valid id receives a new one. Clients that keep no cookies have another id at each request.
-func (a *api) deviceID(c *gin.Context) string {
-	if id := c.GetString(deviceIDKey); id != "" {
-		return id
-	}
-
+func deviceID(c *gin.Context) string {
 	id := cookie(c, deviceCookie)
 	if len(id) != deviceIDLength {
 		id = rand.Text()
 	}
 
-	c.Set(deviceIDKey, id)
 	setCookie(c, deviceCookie, id, deviceCookieAge)
 	return id
 }
