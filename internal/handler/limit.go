@@ -15,27 +15,6 @@ import (
 	"seckill/internal/kit/ratelimit"
 )
 
-// The rate limits per caller. The one for orders permits rapid clicks, which are cheap to refuse, and stops scripts.
-// Entries, and polls of a place in a waiting room, have the same limit, counted separately. Package auth limits logins and
-// their codes.
-var (
-	orderRule = ratelimit.NewRule("orders", 200, time.Second/20)
-	entryRule = ratelimit.NewRule("entries", 200, time.Second/20)
-	pollRule  = ratelimit.NewRule("polls", 200, time.Second/20)
-
-	// Per session, so that a thousand people behind one address can all reload before a sale opens.
-	refreshRule = ratelimit.NewRule("refreshes", 120, time.Second/5)
-	// A download that failed can be repeated at once.
-	exportRule = ratelimit.NewRule("exports", 2, time.Minute)
-
-	// Of a user, and of an address without a user. An address may have thousands of people, whose requests are nearly all
-	// answered from memory.
-	userRule    = ratelimit.NewRule("users", 400, time.Second/20)
-	addressRule = ratelimit.NewRule("addresses", 1000, time.Second/50)
-	// Per user and route that stores rows. It bounds what an account can add to the tables in a day.
-	rowRule = ratelimit.NewRule("rows", 50, time.Minute)
-)
-
 // maxReads bounds the concurrent requests of one API that read the database. The pool for reads has fewer connections,
 // so most of these requests wait for one; further requests are refused instead of queued.
 const maxReads = 64
@@ -72,11 +51,6 @@ type limitedWriter struct {
 func (w *limitedWriter) Write(b []byte) (int, error) {
 	w.free()
 	return w.ResponseWriter.Write(b)
-}
-
-func (w *limitedWriter) WriteString(s string) (int, error) {
-	w.free()
-	return w.ResponseWriter.WriteString(s)
 }
 
 // Unwrap is for http.ResponseController.
@@ -131,16 +105,29 @@ func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits 
 	here := ratelimit.NewQuota("requests", now, nil)
 	everywhere := ratelimit.NewQuota("requests", now, shared)
 
+	// For rapid clicks, which are cheap to refuse, and against scripts. Package auth limits logins and their codes.
+	const rapid = time.Second / 20
+
 	return &limits{
-		orders:    limit{orderRule, here},
-		polls:     limit{pollRule, here},
-		entries:   limit{entryRule, everywhere},
-		exports:   limit{exportRule, everywhere},
-		refreshes: limit{refreshRule, everywhere},
-		users:     limit{userRule, here},
-		addresses: limit{addressRule, here},
-		rows:      limit{rowRule, everywhere},
-		delayed:   make(chan struct{}, maxDelayed),
+		orders:  limit{ratelimit.NewRule("orders", 200, rapid), here},
+		polls:   limit{ratelimit.NewRule("polls", 200, rapid), here},
+		entries: limit{ratelimit.NewRule("entries", 200, rapid), everywhere},
+
+		// A download that failed can be repeated at once.
+		exports: limit{ratelimit.NewRule("exports", 2, time.Minute), everywhere},
+
+		// Per session, so that a thousand people behind one address can all reload before a sale opens.
+		refreshes: limit{ratelimit.NewRule("refreshes", 120, time.Second/5), everywhere},
+
+		// Of a user, and of an address without a user. An address may have thousands of people, whose requests are nearly
+		// all answered from memory.
+		users:     limit{ratelimit.NewRule("users", 400, time.Second/20), here},
+		addresses: limit{ratelimit.NewRule("addresses", 1000, time.Second/50), here},
+
+		// Per user and route that stores rows. It bounds what an account can add to the tables in a day.
+		rows: limit{ratelimit.NewRule("rows", 50, time.Minute), everywhere},
+
+		delayed: make(chan struct{}, maxDelayed),
 	}
 }
 
