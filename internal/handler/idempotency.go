@@ -153,24 +153,18 @@ func writeAnswer(c *gin.Context, a *domain.Answer) {
 // recorder buffers the status and the body of an answer. Headers are written through.
 type recorder struct {
 	gin.ResponseWriter
-	status  int
-	body    []byte
-	written bool
+	status int
+	body   []byte
 }
 
-// WriteHeader implements http.ResponseWriter. As in gin, the last status before the body counts.
-func (r *recorder) WriteHeader(status int) {
-	if !r.written {
-		r.status = status
-	}
-}
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) { r.status = status }
 
 // WriteHeaderNow implements gin.ResponseWriter.
-func (r *recorder) WriteHeaderNow() { r.written = true }
+func (r *recorder) WriteHeaderNow() {}
 
 // Write implements http.ResponseWriter.
 func (r *recorder) Write(b []byte) (int, error) {
-	r.written = true
 	r.body = append(r.body, b...)
 	return len(b), nil
 }
@@ -180,9 +174,3 @@ func (r *recorder) WriteString(s string) (int, error) { return r.Write([]byte(s)
 
 // Status implements gin.ResponseWriter.
 func (r *recorder) Status() int { return r.status }
-
-// Size implements gin.ResponseWriter.
-func (r *recorder) Size() int { return len(r.body) }
-
-// Written implements gin.ResponseWriter.
-func (r *recorder) Written() bool { return r.written }
