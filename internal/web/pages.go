@@ -32,8 +32,8 @@ type page struct {
 	// Additional style sheets.
 	styles []string
 	policy string // its Content-Security-Policy
-	// Whether its scripts may use the camera.
-	camera bool
+	// Its Permissions-Policy; empty: permissions.
+	permissions string
 }
 
 // storefront is the script of the storefront.
@@ -54,9 +54,9 @@ var pages = []page{
 			"/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
 			"/console/events", "/console/notices", "/console/reconcile", "/console/audit", "/console/rush",
 		},
-		main:   "console/main.bundle.js",
-		styles: []string{"vendor/uPlot.min.css", "console/console.css"},
-		policy: defaultPolicy,
-		camera: true,
+		main:        "console/main.bundle.js",
+		styles:      []string{"vendor/uPlot.min.css", "console/console.css"},
+		policy:      defaultPolicy,
+		permissions: cameraPermissions,
 	},
 }

@@ -77,14 +77,10 @@ func (s *site) inLanguages(t *template.Template, policy string, view problemView
 	for i := range inLanguage {
 		view.ZH = i == 1
 		var text bytes.Buffer
-		err := t.Execute(&text, view)
-		if err != nil {
+		if err := t.Execute(&text, view); err != nil {
 			return nil, err
 		}
-
-		if inLanguage[i], err = newFile(t.Name(), text.Bytes(), policy); err != nil {
-			return nil, err
-		}
+		inLanguage[i] = newFile(t.Name(), text.Bytes(), policy)
 	}
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

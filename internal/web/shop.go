@@ -62,5 +62,5 @@ func (s Shop) manifest(root fs.FS) (*file, error) {
 		return nil, err
 	}
 
-	return newFile(name, text, defaultPolicy)
+	return newFile(name, text, defaultPolicy), nil
 }

@@ -149,9 +149,9 @@ func newSite(cfg Config) (*site, error) {
 			return err
 		}
 
-		f, err := newFile(name, text, defaultPolicy)
-		if err != nil {
-			return err
+		f := newFile(name, text, defaultPolicy)
+		if f.kind == "" {
+			return fmt.Errorf("web: %s: no media type for this extension", name)
 		}
 
 		fmt.Fprintln(all, name, f.tag)
@@ -225,11 +225,9 @@ func (s *site) renderer(p page) (renderer, error) {
 			return nil, err
 		}
 
-		f, err := newFile(appFrame, text.Bytes(), p.policy)
-		if err == nil && p.camera {
-			f.permissions = cameraPermissions
-		}
-		return f, err
+		f := newFile(appFrame, text.Bytes(), p.policy)
+		f.permissions = p.permissions
+		return f, nil
 	}, nil
 }
 
@@ -247,20 +245,16 @@ var kinds = map[string]string{
 	"": "text/plain; charset=utf-8",
 }
 
-func newFile(name string, text []byte, policy string) (*file, error) {
+func newFile(name string, text []byte, policy string) *file {
 	sum := sha256.Sum256(text)
-	f := &file{
+
+	return &file{
 		kind:   kinds[path.Ext(name)],
 		plain:  text,
 		zipped: sync.OnceValue(func() []byte { return compress(text) }),
 		tag:    hex.EncodeToString(sum[:8]),
 		policy: policy,
 	}
-	if f.kind == "" {
-		return nil, fmt.Errorf("web: %s: no media type for this extension", name)
-	}
-
-	return f, nil
 }
 
 func compress(text []byte) []byte {
