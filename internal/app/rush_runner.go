@@ -159,12 +159,12 @@ func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin,
 	now := time.Now().UTC()
 	v, err := r.vouchers.Create(ctx, claim, admin, domain.VoucherInput{
 		VoucherFields: domain.VoucherFields{
-			ShopID:      new(int64(1)),
+			ShopID:      new(domain.ID(1)),
 			Title:       new(RushTitle(stock)),
 			PayValue:    new(int64(100)),
 			ActualValue: new(int64(200)),
-			BeginAt:     new(now.Add(-time.Minute)),
-			EndAt:       new(now.Add(rushWindow)),
+			BeginAt:     &domain.Time{Time: now.Add(-time.Minute)},
+			EndAt:       &domain.Time{Time: now.Add(rushWindow)},
 		},
 		Stock: &stock,
 	})

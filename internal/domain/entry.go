@@ -123,7 +123,7 @@ type EntryInput struct {
 	// "on" or "off".
 	Challenge *string `json:"challenge"`
 	// Only with mode room; defaultLobby before the start selects the default, which follows the start.
-	OpensAt *time.Time `json:"-"`
+	OpensAt *Time `json:"opens_at"`
 	// Buyers per second; only with mode room.
 	Rate *int `json:"rate"`
 	// In seconds; not with mode open.

@@ -42,6 +42,39 @@ func ParseID(s string) (int64, bool) {
 	return n, err == nil && n > 0 && s[0] >= '1' && s[0] <= '9'
 }
 
+// Time is a time in a request: RFC 3339 with a zone.
+type Time struct{ time.Time }
+
+// UnmarshalJSON implements json.Unmarshaler. It returns a *json.UnmarshalTypeError, to which encoding/json adds the
+// field.
+func (t *Time) UnmarshalJSON(b []byte) error {
+	var text string
+
+	// Unescapes the string: some encoders escape the + of the zone.
+	err := json.Unmarshal(b, &text)
+	if err == nil {
+		err = t.UnmarshalText([]byte(text))
+	}
+
+	if err != nil {
+		return &json.UnmarshalTypeError{Value: text, Type: reflect.TypeFor[Time]()}
+	}
+	return nil
+}
+
+// Nullable is a field of a request that null removes.
+type Nullable[T any] struct {
+	Present bool
+	// Nil for null.
+	Value *T
+}
+
+// UnmarshalJSON implements json.Unmarshaler, which encoding/json calls for null as well.
+func (n *Nullable[T]) UnmarshalJSON(b []byte) error {
+	n.Present = true
+	return json.Unmarshal(b, &n.Value)
+}
+
 // Milliseconds is a duration whose JSON form is a number of milliseconds, rounded to two decimals.
 type Milliseconds time.Duration
 

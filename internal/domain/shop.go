@@ -38,7 +38,7 @@ type ShopFields struct {
 	Area      *string `json:"area"`
 	Address   *string `json:"address"`
 	OpenHours *string `json:"open_hours"`
-	TypeID    *int64  `json:"-"`
+	TypeID    *ID     `json:"type_id"`
 }
 
 // Limits of the fields of a shop: the lengths of the columns, and the highest category.
@@ -75,7 +75,7 @@ func (f ShopFields) Apply(s *Shop) error {
 	SetText(&s.OpenHours, f.OpenHours, "open_hours", 0, maxShopHours, &bad)
 
 	if f.TypeID != nil {
-		s.TypeID = *f.TypeID
+		s.TypeID = int64(*f.TypeID)
 		if s.TypeID < 1 || s.TypeID > maxTypeID {
 			bad.Add("type_id", "must be between 1 and %d", maxTypeID)
 		}

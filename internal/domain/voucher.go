@@ -271,25 +271,23 @@ var (
 
 // VoucherFields are the fields that an admin can set in a new voucher and change later. A nil field is absent.
 type VoucherFields struct {
-	ShopID      *int64  `json:"-"`
+	ShopID      *ID     `json:"shop_id"`
 	Title       *string `json:"title"`
 	SubTitle    *string `json:"sub_title"`
 	Rules       *string `json:"rules"`
 	PayValue    *int64  `json:"pay_value"`
 	ActualValue *int64  `json:"actual_value"`
 	// Checked by the store; "" removes the picture.
-	ImageID *string `json:"image_id"`
-	// The zero time removes a bound.
-	ValidFrom    *time.Time  `json:"-"`
-	ValidUntil   *time.Time  `json:"-"`
-	BeginAt      *time.Time  `json:"-"`
-	EndAt        *time.Time  `json:"-"`
-	LimitPerUser *int        `json:"limit_per_user"`
-	Entry        *EntryInput `json:"-"`
-	// A pointer to nil removes the sale's own value.
-	PayTimeout  **int `json:"-"` // in seconds
-	UnpaidLimit **int `json:"-"`
-	Segments    *int  `json:"segments"`
+	ImageID      *string        `json:"image_id"`
+	ValidFrom    Nullable[Time] `json:"valid_from"`
+	ValidUntil   Nullable[Time] `json:"valid_until"`
+	BeginAt      *Time          `json:"begin_at"`
+	EndAt        *Time          `json:"end_at"`
+	LimitPerUser *int           `json:"limit_per_user"`
+	Entry        *EntryInput    `json:"entry"`
+	PayTimeout   Nullable[int]  `json:"pay_timeout"` // in seconds
+	UnpaidLimit  Nullable[int]  `json:"unpaid_limit"`
+	Segments     *int           `json:"segments"`
 }
 
 // VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
@@ -297,11 +295,11 @@ type VoucherFields struct {
 // voucher.
 type VoucherInput struct {
 	VoucherFields
-	Stock *int64
+	Stock *int64 `json:"stock"`
 	// ISO 4217; nil selects DefaultCurrency.
-	Currency *string
+	Currency *string `json:"currency"`
 	// Visible to admins only, until it is published.
-	Draft bool
+	Draft bool `json:"-"`
 }
 
 // DefaultCurrency is the currency of a voucher if the input names none.
@@ -413,7 +411,7 @@ func (ch VoucherChange) Apply(v *Voucher, now time.Time) error {
 
 func (f VoucherFields) apply(v *Voucher, now time.Time, bad *InvalidError) {
 	if f.ShopID != nil {
-		v.ShopID = *f.ShopID
+		v.ShopID = int64(*f.ShopID)
 		if v.ShopID <= 0 {
 			bad.Add("shop_id", "must be a positive id")
 		}
@@ -469,16 +467,16 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 		}
 	}
 
-	if f.PayTimeout != nil {
+	if f.PayTimeout.Present {
 		s.PayTimeout = 0
-		if n := *f.PayTimeout; n != nil {
+		if n := f.PayTimeout.Value; n != nil {
 			s.PayTimeout = time.Duration(*n) * time.Second
 			checkRange(*n, "pay_timeout", 1, maxPayTimeout, bad)
 		}
 	}
 
-	if f.UnpaidLimit != nil {
-		s.UnpaidLimit = *f.UnpaidLimit
+	if f.UnpaidLimit.Present {
+		s.UnpaidLimit = f.UnpaidLimit.Value
 		if n := s.UnpaidLimit; n != nil {
 			checkRange(*n, "unpaid_limit", 0, maxUnpaidLimit, bad)
 		}
@@ -494,15 +492,16 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 	}
 }
 
-// setBound is setTime for a time that the zero time removes.
-func setBound(dst **time.Time, src *time.Time, field string, bad *InvalidError) {
-	switch {
-	case src == nil:
-	case src.IsZero():
-		*dst = nil
-	default:
+// setBound is setTime for a time that null removes.
+func setBound(dst **time.Time, src Nullable[Time], field string, bad *InvalidError) {
+	if !src.Present {
+		return
+	}
+
+	*dst = nil
+	if src.Value != nil {
 		*dst = new(time.Time)
-		setTime(*dst, src, field, bad)
+		setTime(*dst, src.Value, field, bad)
 	}
 }
 
@@ -514,8 +513,8 @@ func (f VoucherFields) saleFields() []string {
 		"end_at":         f.EndAt != nil,
 		"limit_per_user": f.LimitPerUser != nil,
 		"entry":          f.Entry != nil,
-		"pay_timeout":    f.PayTimeout != nil && *f.PayTimeout != nil,
-		"unpaid_limit":   f.UnpaidLimit != nil && *f.UnpaidLimit != nil,
+		"pay_timeout":    f.PayTimeout.Value != nil,
+		"unpaid_limit":   f.UnpaidLimit.Value != nil,
 		"segments":       f.Segments != nil,
 	} {
 		if present {
@@ -542,11 +541,11 @@ func setMoney(dst, src *int64, field string, bad *InvalidError) {
 	}
 }
 
-func setTime(dst, src *time.Time, field string, bad *InvalidError) {
+func setTime(dst *time.Time, src *Time, field string, bad *InvalidError) {
 	if src == nil {
 		return
 	}
-	*dst = Moment(*src)
+	*dst = Moment(src.Time)
 	if src.Before(minTime) || src.After(MaxTime) {
 		bad.Add(field, "must be in the years 2002 to 9998")
 	}

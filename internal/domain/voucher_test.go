@@ -18,11 +18,15 @@ var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 func ptr[T any](v T) *T { return &v }
 
+func at(t time.Time) *Time { return &Time{t} }
+
+func set[T any](v T) Nullable[T] { return Nullable[T]{true, &v} }
+
 // validSale returns a valid input. Each test case invalidates one field of it.
 func validSale() VoucherInput {
 	return VoucherInput{Stock: ptr(int64(10)), VoucherFields: VoucherFields{
-		ShopID: ptr(int64(1)), Title: ptr("t"), PayValue: ptr(int64(100)), ActualValue: ptr(int64(200)),
-		BeginAt: ptr(testNow), EndAt: ptr(testNow.Add(time.Hour)), LimitPerUser: ptr(2),
+		ShopID: ptr(ID(1)), Title: ptr("t"), PayValue: ptr(int64(100)), ActualValue: ptr(int64(200)),
+		BeginAt: at(testNow), EndAt: at(testNow.Add(time.Hour)), LimitPerUser: ptr(2),
 	}}
 }
 
@@ -48,7 +52,7 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		field string
 	}{
 		"no shop":                {func(in *VoucherInput) { in.ShopID = nil }, "shop_id"},
-		"shop 0":                 {func(in *VoucherInput) { in.ShopID = ptr(int64(0)) }, "shop_id"},
+		"shop 0":                 {func(in *VoucherInput) { in.ShopID = ptr(ID(0)) }, "shop_id"},
 		"no title":               {func(in *VoucherInput) { in.Title = nil }, "title"},
 		"empty title":            {func(in *VoucherInput) { in.Title = ptr("") }, "title"},
 		"title reversed":         {func(in *VoucherInput) { in.Title = ptr("¥\u202e001") }, "title"},
@@ -63,14 +67,14 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"window without stock":   {func(in *VoucherInput) { in.Stock = nil }, "stock"},
 		"stock without begin":    {func(in *VoucherInput) { in.BeginAt = nil }, "begin_at"},
 		"stock without end":      {func(in *VoucherInput) { in.EndAt = nil }, "end_at"},
-		"ends before it begins":  {func(in *VoucherInput) { in.EndAt = ptr(testNow.Add(-time.Second)) }, "end_at"},
+		"ends before it begins":  {func(in *VoucherInput) { in.EndAt = at(testNow.Add(-time.Second)) }, "end_at"},
 		"ends when it begins":    {func(in *VoucherInput) { in.EndAt = in.BeginAt }, "end_at"},
-		"begins in the year 1":   {func(in *VoucherInput) { in.BeginAt = ptr(time.Time{}.Add(time.Hour)) }, "begin_at"},
-		"ends in the year 12000": {func(in *VoucherInput) { in.EndAt = ptr(testNow.AddDate(10000, 0, 0)) }, "end_at"},
+		"begins in the year 1":   {func(in *VoucherInput) { in.BeginAt = at(time.Time{}.Add(time.Hour)) }, "begin_at"},
+		"ends in the year 12000": {func(in *VoucherInput) { in.EndAt = at(testNow.AddDate(10000, 0, 0)) }, "end_at"},
 		"never valid": {func(in *VoucherInput) {
-			in.ValidFrom, in.ValidUntil = ptr(in.EndAt.Add(time.Hour)), ptr(in.EndAt.Add(time.Hour))
+			in.ValidFrom, in.ValidUntil = set(*at(in.EndAt.Add(time.Hour))), set(*at(in.EndAt.Add(time.Hour)))
 		}, "valid_until"},
-		"expires during the sale": {func(in *VoucherInput) { in.ValidUntil = ptr(in.EndAt.Add(-time.Millisecond)) }, "valid_until"},
+		"expires during the sale": {func(in *VoucherInput) { in.ValidUntil = set(*at(in.EndAt.Add(-time.Millisecond))) }, "valid_until"},
 		"limit 0":                 {func(in *VoucherInput) { in.LimitPerUser = ptr(0) }, "limit_per_user"},
 		"limit above the column":  {func(in *VoucherInput) { in.LimitPerUser = ptr(128) }, "limit_per_user"},
 		"no entry mode":           {func(in *VoucherInput) { in.Entry = &EntryInput{} }, "entry.mode"},
@@ -78,19 +82,19 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"unknown challenge":       {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", Challenge: ptr("yes")} }, "entry.challenge"},
 		"challenge for nothing":   {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", Challenge: ptr("on")} }, "entry.challenge"},
 		"rate without a room":     {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", Rate: ptr(5)} }, "entry.rate"},
-		"opens without a room":    {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", OpensAt: ptr(testNow)} }, "entry.opens_at"},
+		"opens without a room":    {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", OpensAt: at(testNow)} }, "entry.opens_at"},
 		"rate 0":                  {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "room", Rate: ptr(0)} }, "entry.rate"},
 		"huge rate":               {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "room", Rate: ptr(10_001)} }, "entry.rate"},
 		"opens after the start": {func(in *VoucherInput) {
-			in.Entry = &EntryInput{Mode: "room", OpensAt: ptr(in.BeginAt.Add(time.Second))}
+			in.Entry = &EntryInput{Mode: "room", OpensAt: at(in.BeginAt.Add(time.Second))}
 		}, "entry.opens_at"},
 		"pass without a life":   {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(0)} }, "entry.pass_ttl"},
 		"pass for a day":        {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(86_400)} }, "entry.pass_ttl"},
 		"life of no pass":       {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", PassTTL: ptr(10)} }, "entry.pass_ttl"},
-		"no time to pay":        {func(in *VoucherInput) { in.PayTimeout = ptr(ptr(0)) }, "pay_timeout"},
-		"two days to pay":       {func(in *VoucherInput) { in.PayTimeout = ptr(ptr(172_800)) }, "pay_timeout"},
-		"negative unpaid limit": {func(in *VoucherInput) { in.UnpaidLimit = ptr(ptr(-1)) }, "unpaid_limit"},
-		"huge unpaid limit":     {func(in *VoucherInput) { in.UnpaidLimit = ptr(ptr(101)) }, "unpaid_limit"},
+		"no time to pay":        {func(in *VoucherInput) { in.PayTimeout = set(0) }, "pay_timeout"},
+		"two days to pay":       {func(in *VoucherInput) { in.PayTimeout = set(172_800) }, "pay_timeout"},
+		"negative unpaid limit": {func(in *VoucherInput) { in.UnpaidLimit = set(-1) }, "unpaid_limit"},
+		"huge unpaid limit":     {func(in *VoucherInput) { in.UnpaidLimit = set(101) }, "unpaid_limit"},
 		"no segment":            {func(in *VoucherInput) { in.Segments = ptr(0) }, "segments"},
 		"too many segments":     {func(in *VoucherInput) { in.Segments = ptr(17) }, "segments"},
 		"only a limit":          {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
@@ -128,7 +132,7 @@ func TestEntryChange(t *testing.T) {
 			e.Challenge = true
 		}},
 		"from pass to room": {pass, EntryInput{Mode: "room"}, func(e *Entry) { e.Mode, e.PassTTL, e.Epoch = EntryRoom, 2*time.Minute, 4 }},
-		"from pass to a room with settings": {pass, EntryInput{Mode: "room", Rate: ptr(7), OpensAt: &opens}, func(e *Entry) {
+		"from pass to a room with settings": {pass, EntryInput{Mode: "room", Rate: ptr(7), OpensAt: at(opens)}, func(e *Entry) {
 			e.Mode, e.PassTTL, e.Rate, e.OpensAt, e.Epoch = EntryRoom, 2*time.Minute, 7, opens, 4
 		}},
 		"from room to open":                   {room, EntryInput{Mode: "open"}, func(e *Entry) { *e = open; e.PassTTL, e.Rate, e.Epoch = 10*time.Second, 100, 4 }},
@@ -136,7 +140,7 @@ func TestEntryChange(t *testing.T) {
 		"pass_ttl":                            {room, EntryInput{Mode: "room", PassTTL: ptr(90)}, func(e *Entry) { e.PassTTL = 90 * time.Second }},
 		"rate":                                {room, EntryInput{Mode: "room", Rate: ptr(7)}, func(e *Entry) { e.Rate = 7 }},
 		"challenge off":                       {room, EntryInput{Mode: "room", Challenge: ptr("off")}, func(e *Entry) { e.Challenge = false }},
-		"opens_at, to follow the start again": {room, EntryInput{Mode: "room", OpensAt: ptr(testNow.Add(-10 * time.Minute))}, func(e *Entry) { e.OpensAt = time.Time{} }},
+		"opens_at, to follow the start again": {room, EntryInput{Mode: "room", OpensAt: at(testNow.Add(-10 * time.Minute))}, func(e *Entry) { e.OpensAt = time.Time{} }},
 	} {
 		v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: tc.before}}
 		want := tc.before
@@ -148,7 +152,7 @@ func TestEntryChange(t *testing.T) {
 	require.Equal(t, testNow.Add(-10*time.Minute), pass.Opens(testNow))
 	require.Equal(t, opens, room.Opens(testNow))
 	v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: room}}
-	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(opens.Add(-time.Minute))}}.Apply(&v, testNow), "opens_at")
+	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: at(opens.Add(-time.Minute))}}.Apply(&v, testNow), "opens_at")
 	v.Sale = nil
 	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v, testNow), "only for a seckill voucher")
 }
@@ -160,9 +164,9 @@ func TestSaleBeginsWithinACentury(t *testing.T) {
 	v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: MaxTime, Entry: DefaultEntry}}
 	for begin, want := range map[time.Time]string{latest: "<nil>", latest.Add(time.Millisecond): refused, testNow.AddDate(900, 0, 0): refused} {
 		in := validSale()
-		in.BeginAt, in.EndAt = ptr(begin), ptr(begin.Add(time.Hour))
+		in.BeginAt, in.EndAt = at(begin), at(begin.Add(time.Hour))
 		_, err := in.Voucher(testNow)
-		for _, err := range []error{err, VoucherChange{VoucherFields: VoucherFields{BeginAt: &begin}}.Apply(&v, testNow)} {
+		for _, err := range []error{err, VoucherChange{VoucherFields: VoucherFields{BeginAt: at(begin)}}.Apply(&v, testNow)} {
 			require.Equal(t, want, fmt.Sprint(err))
 		}
 	}
@@ -316,19 +320,19 @@ func TestDistance(t *testing.T) {
 // cannot move the end of the sale behind it.
 func TestValidityOfSale(t *testing.T) {
 	in := validSale()
-	in.ValidFrom, in.ValidUntil = in.BeginAt, in.EndAt
+	in.ValidFrom, in.ValidUntil = set(*in.BeginAt), set(*in.EndAt)
 	v, err := in.Voucher(testNow)
 	require.NoError(t, err)
-	require.Equal(t, Validity{in.BeginAt, in.EndAt}, v.Validity)
+	require.Equal(t, Validity{&in.BeginAt.Time, &in.EndAt.Time}, v.Validity)
 
-	longer := VoucherChange{VoucherFields: VoucherFields{EndAt: ptr(in.EndAt.Add(time.Hour))}}
+	longer := VoucherChange{VoucherFields: VoucherFields{EndAt: at(in.EndAt.Add(time.Hour))}}
 	changed := v
 	require.ErrorContains(t, longer.Apply(&changed, testNow), "valid_until")
 
 	before := v
-	longer.ValidUntil = &time.Time{}
+	longer.ValidUntil = Nullable[Time]{Present: true}
 	require.NoError(t, longer.Apply(&v, testNow))
-	require.Equal(t, Validity{in.BeginAt, nil}, v.Validity)
+	require.Equal(t, Validity{&in.BeginAt.Time, nil}, v.Validity)
 	require.Contains(t, before.Changes(&v), "valid_until: 2026-11-11T13:00:00Z -> none")
 }
 

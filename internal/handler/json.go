@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
@@ -21,57 +20,11 @@ import (
 // maxBody bounds a request body, in bytes. The largest regular body is a voucher with its rules.
 const maxBody = 64 << 10
 
-// Time is a time in a request: RFC 3339 with a zone.
-type Time time.Time
-
-// UnmarshalJSON implements json.Unmarshaler. It returns a *json.UnmarshalTypeError, to which encoding/json adds the
-// field.
-func (t *Time) UnmarshalJSON(b []byte) error {
-	var (
-		text   string
-		parsed time.Time
-	)
-
-	// Unescapes the string: some encoders escape the + of the zone.
-	err := json.Unmarshal(b, &text)
-	if err == nil {
-		err = parsed.UnmarshalText([]byte(text))
-	}
-
-	if err != nil {
-		return &json.UnmarshalTypeError{Value: text, Type: reflect.TypeFor[Time]()}
-	}
-
-	*t = Time(parsed)
-	return nil
-}
-
-// bound is a Time that null removes: at is nil if the field is absent, and zero for null.
-type bound struct{ at *Time }
-
-// UnmarshalJSON implements json.Unmarshaler, which encoding/json calls for null as well.
-func (b *bound) UnmarshalJSON(text []byte) error {
-	b.at = new(Time)
-	if string(text) == "null" {
-		return nil
-	}
-	return b.at.UnmarshalJSON(text)
-}
-
-// optional is a number that null removes: value is nil if the field is absent, and points to nil for null.
-type optional struct{ value **int }
-
-// UnmarshalJSON implements json.Unmarshaler, which encoding/json calls for null as well.
-func (o *optional) UnmarshalJSON(text []byte) error {
-	o.value = new(*int)
-	return json.Unmarshal(text, o.value)
-}
-
 func typeDetail(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[domain.ID]():
 		return "must be an id: a positive 64-bit number, better written as a string"
-	case reflect.TypeFor[Time]():
+	case reflect.TypeFor[domain.Time]():
 		return "must be an RFC 3339 time with a zone, such as 2026-11-11T20:00:00+08:00"
 	}
 

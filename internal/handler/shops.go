@@ -46,24 +46,13 @@ func encodeSnapshot(v any) (*snapshot, error) {
 	return newSnapshot(part{json: body}), nil
 }
 
-// shopFields are domain.ShopFields with the id of a request.
-type shopFields struct {
-	domain.ShopFields
-	TypeID *domain.ID `json:"type_id"`
-}
-
-func (f shopFields) fields() domain.ShopFields {
-	f.ShopFields.TypeID = (*int64)(f.TypeID)
-	return f.ShopFields
-}
-
 func (a *api) createShop(c *gin.Context, claim *domain.Claim) error {
-	var in shopFields
+	var in domain.ShopFields
 	if err := bind(c, &in); err != nil {
 		return err
 	}
 
-	s, err := domain.NewShop(in.fields(), domain.Moment(a.Now()))
+	s, err := domain.NewShop(in, domain.Moment(a.Now()))
 	if err != nil {
 		return err
 	}
@@ -78,12 +67,12 @@ func (a *api) createShop(c *gin.Context, claim *domain.Claim) error {
 }
 
 func (a *api) changeShop(c *gin.Context, id int64) error {
-	var in shopFields
+	var in domain.ShopFields
 	if err := bind(c, &in); err != nil {
 		return err
 	}
 
-	s, err := a.Store.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(a.Now()), in.fields().Apply)
+	s, err := a.Store.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(a.Now()), in.Apply)
 	if err != nil {
 		return err
 	}

@@ -307,47 +307,11 @@ func (a *api) browseVouchers(c *gin.Context) error {
 	})
 }
 
-// voucherFields are domain.VoucherFields with the ids and times of a request.
-type voucherFields struct {
-	domain.VoucherFields
-	ShopID     *domain.ID `json:"shop_id"`
-	BeginAt    *Time      `json:"begin_at"`
-	EndAt      *Time      `json:"end_at"`
-	ValidFrom  bound      `json:"valid_from"`
-	ValidUntil bound      `json:"valid_until"`
-
-	PayTimeout  optional `json:"pay_timeout"`
-	UnpaidLimit optional `json:"unpaid_limit"`
-
-	Entry *struct {
-		domain.EntryInput
-		OpensAt *Time `json:"opens_at"`
-	} `json:"entry"`
-}
-
-func (f voucherFields) service() domain.VoucherFields {
-	fields := f.VoucherFields
-	fields.ShopID = (*int64)(f.ShopID)
-	fields.BeginAt = (*time.Time)(f.BeginAt)
-	fields.EndAt = (*time.Time)(f.EndAt)
-	fields.ValidFrom = (*time.Time)(f.ValidFrom.at)
-	fields.ValidUntil = (*time.Time)(f.ValidUntil.at)
-	fields.PayTimeout = f.PayTimeout.value
-	fields.UnpaidLimit = f.UnpaidLimit.value
-	if f.Entry != nil {
-		fields.Entry = &f.Entry.EntryInput
-		fields.Entry.OpensAt = (*time.Time)(f.Entry.OpensAt)
-	}
-	return fields
-}
-
 func (a *api) createVoucher(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
-		voucherFields
-		Stock    *int64  `json:"stock"`
-		Currency *string `json:"currency"`
-		Status   *string `json:"status"`
-		Force    bool    `json:"force"`
+		domain.VoucherInput
+		Status *string `json:"status"`
+		Force  bool    `json:"force"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -356,19 +320,14 @@ func (a *api) createVoucher(c *gin.Context, claim *domain.Claim) error {
 		return domain.Invalid("status", "must be draft, or absent to publish at once")
 	}
 
-	input := domain.VoucherInput{
-		VoucherFields: in.service(),
-		Stock:         in.Stock,
-		Currency:      in.Currency,
-		Draft:         in.Status != nil,
-	}
-	if !input.Draft && !in.Force {
-		if err := a.Vouchers.CheckNew(c.Request.Context(), input); err != nil {
+	in.Draft = in.Status != nil
+	if !in.Draft && !in.Force {
+		if err := a.Vouchers.CheckNew(c.Request.Context(), in.VoucherInput); err != nil {
 			return err
 		}
 	}
 
-	v, err := a.Vouchers.Create(c.Request.Context(), claim, caller(c).UserID, input)
+	v, err := a.Vouchers.Create(c.Request.Context(), claim, caller(c).UserID, in.VoucherInput)
 	if err != nil {
 		return err
 	}
@@ -379,14 +338,14 @@ func (a *api) createVoucher(c *gin.Context, claim *domain.Claim) error {
 
 func (a *api) changeVoucher(c *gin.Context, id int64) error {
 	var in struct {
-		voucherFields
+		domain.VoucherFields
 		Status *string `json:"status"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
 
-	ch := domain.VoucherChange{VoucherFields: in.service()}
+	ch := domain.VoucherChange{VoucherFields: in.VoucherFields}
 	if in.Status != nil {
 		status, ok := voucherStatuses[*in.Status]
 		if !ok {

@@ -455,7 +455,7 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		require.Equal(t, "new", (<-got)[0].Title)
 		require.Equal(t, "new", show().Title)
 
-		shop, pay := int64(1), int64(1)
+		shop, pay := domain.ID(1), int64(1)
 		env.Must(vouchers.Create(t.Context(), nil, 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}}))(t)
 		require.Len(t, list(), 2)
 

@@ -306,7 +306,7 @@ func (l *life) conclude(t *rapid.T) {
 		status := domain.VoucherOn
 		begin, end := windowTimes("open")
 		l.mustPerform(l.changeVoucher(l.servers[0], id, domain.VoucherChange{
-			Status: &status, VoucherFields: domain.VoucherFields{BeginAt: &begin, EndAt: &end},
+			Status: &status, VoucherFields: domain.VoucherFields{BeginAt: &domain.Time{Time: begin}, EndAt: &domain.Time{Time: end}},
 		}, func(v *voucher) { v.on, v.window = true, "open" }))
 	}
 	wait(l.ctx, maxStaleness)

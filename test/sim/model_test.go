@@ -352,7 +352,7 @@ func (l *life) changeSale(t *rapid.T) {
 			window = evenly(t, "window", "ended", "upcoming")
 		}
 		begin, end := windowTimes(window)
-		ch.BeginAt, ch.EndAt, change = &begin, &end, func(v *voucher) { v.window = window }
+		ch.BeginAt, ch.EndAt, change = &domain.Time{Time: begin}, &domain.Time{Time: end}, func(v *voucher) { v.window = window }
 	case "price":
 		price := v.price + 1
 		ch.PayValue, change = &price, func(v *voucher) { v.price = price }

@@ -88,7 +88,7 @@ type voucherIn struct {
 
 func (in *voucherIn) fields() domain.VoucherFields {
 	return domain.VoucherFields{
-		ShopID:      (*int64)(in.ShopID),
+		ShopID:      in.ShopID,
 		Title:       in.Title,
 		SubTitle:    in.SubTitle,
 		Rules:       in.Rules,
@@ -147,7 +147,7 @@ func (a *API) formatTime(t time.Time) string {
 
 // parseTime parses a time in the zone of the pages; seconds are optional. A time that the end of summer time repeats is the
 // first of both, as in browsers. The error names the field.
-func (a *API) parseTime(field string, text *string) (*time.Time, error) {
+func (a *API) parseTime(field string, text *string) (*domain.Time, error) {
 	if text == nil {
 		return nil, nil
 	}
@@ -163,7 +163,7 @@ func (a *API) parseTime(field string, text *string) (*time.Time, error) {
 			_, offset := written.AddDate(0, 0, days).In(a.Zone).Zone()
 			t := written.Add(-time.Duration(offset) * time.Second).In(a.Zone)
 			if t.Format(layout) == written.Format(layout) {
-				return &t, nil
+				return &domain.Time{Time: t}, nil
 			}
 		}
 
