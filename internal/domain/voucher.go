@@ -48,6 +48,9 @@ func (s VoucherStatus) String() string { return voucherStatusWords.of(s) }
 // MarshalText implements encoding.TextMarshaler.
 func (s VoucherStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// ParseVoucherStatus is the inverse of String. It returns false for an unknown word.
+func ParseVoucherStatus(word string) (VoucherStatus, bool) { return voucherStatusWords.parse(word) }
+
 // SaleState is the state of a voucher at a point in time.
 type SaleState string
 

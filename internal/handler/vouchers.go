@@ -135,16 +135,6 @@ func (a *api) voucherSnapshot(v *domain.Voucher, now time.Time) *snapshot {
 	return a.shown.put(v.ID, cachedSnapshot[*domain.Voucher]{snap, v, now, v.Until(now)})
 }
 
-// voucherStatuses maps the API's words to the statuses that a merchant sets. A draft is made by creating it.
-var voucherStatuses = map[string]domain.VoucherStatus{
-	"on":      domain.VoucherOn,
-	"off":     domain.VoucherOff,
-	"expired": domain.VoucherExpired,
-}
-
-// draftStatus is the status of a voucher that was never published.
-const draftStatus = "draft"
-
 // saleStates maps the API's words to the states of a sale.
 var saleStates = map[string]domain.SaleState{
 	"upcoming": domain.StateUpcoming,
@@ -164,13 +154,9 @@ func (a *api) listVouchers(c *gin.Context) error {
 	}
 
 	if s := c.Query("status"); s != "" {
-		f.Status = voucherStatuses[s]
+		f.Status, _ = domain.ParseVoucherStatus(s)
 		f.State = saleStates[s]
 		f.Lasts = s == "current"
-
-		if s == draftStatus {
-			f.Status = domain.VoucherDraft
-		}
 
 		if f.Status == 0 && f.State == "" && !f.Lasts {
 			return domain.Invalid("status", "must be on, off, expired, draft, current, upcoming, on_sale, sold_out or ended")
@@ -316,7 +302,7 @@ func (a *api) createVoucher(c *gin.Context, claim *domain.Claim) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	if in.Status != nil && *in.Status != draftStatus {
+	if in.Status != nil && *in.Status != domain.VoucherDraft.String() {
 		return domain.Invalid("status", "must be draft, or absent to publish at once")
 	}
 
@@ -347,8 +333,8 @@ func (a *api) changeVoucher(c *gin.Context, id int64) error {
 
 	ch := domain.VoucherChange{VoucherFields: in.VoucherFields}
 	if in.Status != nil {
-		status, ok := voucherStatuses[*in.Status]
-		if !ok {
+		status, ok := domain.ParseVoucherStatus(*in.Status)
+		if !ok || status == domain.VoucherDraft {
 			return domain.Invalid("status", "must be on, off or expired")
 		}
 		ch.Status = &status
