@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/sync/semaphore"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
@@ -22,18 +23,16 @@ const maxReads = 64
 // limitConcurrency returns a middleware that admits at most most requests at a time and refuses the others with
 // domain.ErrOverloaded. It counts a request until its answer begins, because a client that reads slowly can delay the end
 // of an answer. The handlers have the whole answer in memory by then.
-func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
-	semaphore := make(slots, most)
+func limitConcurrency(most int64, refuse func(*gin.Context, error)) gin.HandlerFunc {
+	slots := semaphore.NewWeighted(most)
 
 	return func(c *gin.Context) {
-		select {
-		case semaphore <- struct{}{}:
-		default:
+		if !slots.TryAcquire(1) {
 			refuse(c, domain.ErrOverloaded)
 			return
 		}
 
-		w := &limitedWriter{ResponseWriter: c.Writer, free: sync.OnceFunc(func() { <-semaphore })}
+		w := &limitedWriter{ResponseWriter: c.Writer, free: sync.OnceFunc(func() { slots.Release(1) })}
 		defer w.free()
 
 		c.Writer = w
@@ -56,25 +55,21 @@ func (w *limitedWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *limitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// slots bound concurrent reads of the database: each read takes one. An answer of many pages takes one for each page, and
-// none while a page is written.
-type slots chan struct{}
-
 // slotWait is how long a read waits for a slot.
 const slotWait = 2 * time.Second
 
-// do calls read in a slot. Error: domain.ErrOverloaded (no slot became free), or that of read.
-func (s slots) do(ctx context.Context, read func() error) error {
+// readInSlot calls read in one of the slots, which bound concurrent reads of the database. An answer of many pages takes one
+// for each page, and none while a page is written. Error: domain.ErrOverloaded (no slot became free), or that of read.
+func readInSlot(ctx context.Context, slots *semaphore.Weighted, read func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()
 
-	select {
-	case s <- struct{}{}:
-		defer func() { <-s }()
-		return read()
-	case <-ctx.Done():
+	if slots.Acquire(ctx, 1) != nil {
 		return domain.ErrOverloaded
 	}
+	defer slots.Release(1)
+
+	return read()
 }
 
 // limits are the rate limits; zero ones limit nothing. Those that protect people, money or the size of tables hold over all
@@ -87,8 +82,8 @@ func (s slots) do(ctx context.Context, read func() error) error {
 // provider. Most requests of staff take nothing either: merchants create sales by scripts.
 type limits struct {
 	orders, entries, polls, exports, refreshes, users, addresses, rows limit
-	// A semaphore: one element per refusal that waits.
-	delayed chan struct{}
+	// One slot per refusal that waits.
+	delayed *semaphore.Weighted
 }
 
 // limit is a rule and where its calls are counted; nil: nowhere.
@@ -127,7 +122,7 @@ func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits 
 		// Per user and route that stores rows. It bounds what an account can add to the tables in a day.
 		rows: limit{ratelimit.NewRule("rows", 50, time.Minute), everywhere},
 
-		delayed: make(chan struct{}, maxDelayed),
+		delayed: semaphore.NewWeighted(maxDelayed),
 	}
 }
 
@@ -158,16 +153,10 @@ func (l *limits) delay(c *gin.Context) {
 	ctx := c.Request.Context()
 	c.Next()
 
-	if !c.GetBool(refusedKey) {
-		return
-	}
-
-	select {
-	case l.delayed <- struct{}{}:
+	if c.GetBool(refusedKey) && l.delayed.TryAcquire(1) {
 		// An error: the client has disconnected.
 		_ = loop.Sleep(ctx, refusalDelay)
-		<-l.delayed
-	default:
+		l.delayed.Release(1)
 	}
 }
 

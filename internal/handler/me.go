@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/sync/semaphore"
 
 	"seckill/internal/domain"
 )
@@ -42,7 +43,7 @@ type (
 func (a *api) exportMe(c *gin.Context) error {
 	id := caller(c)
 	var u domain.User
-	err := a.exportReads.do(c.Request.Context(), func() error {
+	err := readInSlot(c.Request.Context(), a.exportReads, func() error {
 		var err error
 		u, err = a.Auth.Me(c.Request.Context(), id)
 		return err
@@ -137,7 +138,7 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 // page, and at most domain.MaxPageSize records; position is that of a record. read is called in one of the slots, and gives
 // the client fileWriteTimeout for the next part, even if none of the records is in the file.
 func pages[S, T, K any](
-	c *gin.Context, reads slots, position func(*S) K, read func(after K) ([]S, error), convert func(*S) T,
+	c *gin.Context, slots *semaphore.Weighted, position func(*S) K, read func(after K) ([]S, error), convert func(*S) T,
 ) iter.Seq2[T, error] {
 	conn := http.NewResponseController(c.Writer)
 
@@ -145,7 +146,7 @@ func pages[S, T, K any](
 		var after K
 		for {
 			var page []S
-			err := reads.do(c.Request.Context(), func() error {
+			err := readInSlot(c.Request.Context(), slots, func() error {
 				var err error
 				page, err = read(after)
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"seckill/internal/auth"
@@ -146,7 +147,7 @@ type api struct {
 	vouchers *voucherLists
 	shops    *answerCache[shopKey]
 	// Bound the reads of exports and of CSV files.
-	exportReads, fileReads slots
+	exportReads, fileReads *semaphore.Weighted
 }
 
 func newAPI(cfg Config) *api {
@@ -162,8 +163,8 @@ func newAPI(cfg Config) *api {
 		limits:      limits,
 		cursors:     cursors{cfg.CursorKeys, limits.visit},
 		shown:       newSnapshots[int64, *domain.Voucher](),
-		exportReads: make(slots, maxExports),
-		fileReads:   make(slots, maxFiles),
+		exportReads: semaphore.NewWeighted(maxExports),
+		fileReads:   semaphore.NewWeighted(maxFiles),
 	}
 
 	a.staff = &staff{
