@@ -62,12 +62,10 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxUploadBody)
 	err := c.Request.ParseMultipartForm(maxUploadBody)
-
-	var limit *http.MaxBytesError
-	switch {
-	case errors.As(err, &limit):
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge
-	case err != nil:
+	}
+	if err != nil {
 		return nil, domain.Invalid("body", "must be complete multipart/form-data with one file, named image")
 	}
 

@@ -92,15 +92,11 @@ func decode(c *gin.Context, dst any, option func(*json.Decoder)) error {
 }
 
 func bindError(err error) error {
-	var (
-		wrongType *json.UnmarshalTypeError
-		tooLarge  *http.MaxBytesError
-	)
-
-	switch {
-	case errors.As(err, &tooLarge):
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return domain.Invalid("body", "must have at most %d bytes", maxBody)
-	case errors.As(err, &wrongType):
+	}
+
+	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := embedded.ReplaceAllString(wrongType.Field, "")
 		if field == "" {
 			field = "body"
