@@ -20,9 +20,11 @@ type Shop struct {
 	Privacy string `json:"privacy,omitempty"`
 }
 
-func (s Shop) title() string { return cmp.Or(s.Name, "Seckill") }
+// Title returns the name of the pages.
+func (s Shop) Title() string { return cmp.Or(s.Name, "Seckill") }
 
-func (s Shop) data() string {
+// Data returns what the modules of the pages need, as JSON; empty if nothing is set.
+func (s Shop) Data() string {
 	if s == (Shop{}) {
 		return ""
 	}
@@ -52,8 +54,8 @@ func (s Shop) manifest(root fs.FS) (*file, error) {
 		return nil, err
 	}
 
-	manifest["name"] = s.title()
-	manifest["short_name"] = s.title()
+	manifest["name"] = s.Title()
+	manifest["short_name"] = s.Title()
 	if s.Color != "" {
 		manifest["theme_color"] = s.Color
 	}

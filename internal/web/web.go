@@ -200,21 +200,17 @@ func (s *site) renderer(p page) (renderer, error) {
 	p.policy = s.cfg.Shop.allow(p.policy)
 
 	in := struct {
+		Config
+
 		Assets, Home, Main string
-		Accounts           []Account
-		Sandbox            bool
-		Title, Shop        string
 		Styles             []string
 		Preview            *preview
 	}{
-		Assets:   "/assets/" + s.version,
-		Home:     p.patterns[0],
-		Main:     p.main,
-		Styles:   p.styles,
-		Accounts: s.cfg.Accounts,
-		Sandbox:  s.cfg.Sandbox,
-		Title:    s.cfg.Shop.title(),
-		Shop:     s.cfg.Shop.data(),
+		Config: s.cfg,
+		Assets: "/assets/" + s.version,
+		Home:   p.patterns[0],
+		Main:   p.main,
+		Styles: p.styles,
 	}
 
 	return func(of *preview) (*file, error) {
