@@ -1,10 +1,10 @@
 package repo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -125,6 +125,12 @@ func (s *Store) SettlePayment(
 func paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n domain.PaymentNotice, at time.Time,
 ) (*paymentRow, bool, error) {
+	// ISO may have withdrawn the currency of the order since its sale.
+	ofOrder := n.Currency == "" || strings.EqualFold(n.Currency, order.Currency)
+	if !ofOrder && !domain.IsCurrency(n.Currency) {
+		return nil, false, domain.Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
+	}
+
 	received := domain.Payment{
 		OrderID:   order.ID,
 		Provider:  provider,
@@ -138,7 +144,10 @@ func paymentOfNotice(
 
 	if n.Result.Received() {
 		received.Amount = n.Amount
-		received.Currency = cmp.Or(n.Currency, order.Currency)
+		if !ofOrder {
+			received.Currency = n.Currency
+		}
+
 		free := order.Status != 0 && order.Amount == 0
 		if received.Amount < 0 || received.Amount == 0 && !free {
 			return nil, false, domain.Invalid("amount", "must be positive")

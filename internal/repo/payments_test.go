@@ -255,6 +255,28 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	})
 }
 
+// An order is paid in its own currency, even if ISO 4217 has withdrawn it since, or another program wrote it in small letters.
+// Other money is a currency of today.
+func TestPaidInCurrencyOfOrder(t *testing.T) {
+	onEachSale(t, 10, 2, func(t *testing.T, s *Store, v domain.Voucher) {
+		for i, currency := range []string{"BGN", "cny"} {
+			o := newOrder(int64(1+i), int64(1+i), v.ID)
+			o.Currency = currency
+			place(t, s, o)
+			env.Must(begin(t.Context(), s, o, currency))(t)
+
+			n := notice(o, currency)
+			n.Currency = "DEM"
+			env.Fails(s.SettlePayment(t.Context(), "bank", n, now))(t, new(*domain.InvalidError))
+
+			n.Currency = strings.ToUpper(currency)
+			settled := env.Must(s.SettlePayment(t.Context(), "bank", n, now))(t)
+			require.Equal(t, domain.OrderPaid, settled.Order.Status, currency)
+			require.Equal(t, currency, settled.Payment.Currency)
+		}
+	})
+}
+
 func refundOf(o domain.Order, at time.Time) domain.OrderMove {
 	return domain.OrderMove{OrderID: o.ID, By: domain.Actor{Kind: domain.ActorBuyer, ID: o.UserID}, At: at}
 }

@@ -144,10 +144,6 @@ func (s *Payments) Settle(ctx context.Context, provider string, notice domain.Pa
 }
 
 func (s *Payments) settle(ctx context.Context, provider string, notice domain.PaymentNotice) (domain.Settled, error) {
-	if notice.Currency != "" && !domain.IsCurrency(notice.Currency) {
-		return domain.Settled{}, domain.Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
-	}
-
 	settled, err := s.cfg.Store.SettlePayment(ctx, provider, notice, domain.Moment(s.cfg.Now()))
 	if err != nil {
 		return domain.Settled{}, err

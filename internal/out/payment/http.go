@@ -160,7 +160,7 @@ func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 	_ = decode(got.notice, &n)
 	amount, whole := wholeNumber(unquoted(n.Amount))
 	currency := strings.ToUpper(strings.TrimSpace(n.Currency))
-	if whole && max(amount, -amount) != p.Amount || currency != "" && currency != p.Currency {
+	if whole && max(amount, -amount) != p.Amount || currency != "" && !strings.EqualFold(currency, p.Currency) {
 		return fmt.Errorf("the refund is not complete: %d %s of %d %s", amount, currency, p.Amount, p.Currency)
 	}
 

@@ -103,7 +103,7 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 }
 
 // writtenNumber matches a number as banks write it: 8000, or 8000.00 and 8.0E3 from programs that compute with fractions.
-var writtenNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`)
+var writtenNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$`)
 
 func wholeNumber(text string) (int64, bool) {
 	if len(text) > maxRef || !writtenNumber.MatchString(text) {

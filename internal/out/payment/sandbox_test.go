@@ -259,6 +259,7 @@ func TestParseNotice(t *testing.T) {
 		with("amount", `"8000.00"`):                             good,
 		with("amount", `8.0E3`):                                 good, // as Java writes 1.0E7
 		with("amount", `8e+3`):                                  good,
+		with("amount", `800000E-2`):                             good,
 		with("status", `"SUCCEEDED"`):                           good,
 		minus(with("status", `"refunded"`)):                     refunded, // the money goes back
 		minus(with("status", `"disputed"`)):                     disputed,
@@ -284,7 +285,7 @@ func TestParseNotice(t *testing.T) {
 		with("provider_ref", `"a\nb"`), with("provider_ref", `"\u0000"`), with("provider_ref", `"支付"`), with("provider_ref", "\"\xff\""),
 		with("order_id", ""), with("order_id", "0"), with("order_id", "-1"), with("order_id", `"1.0"`), with("order_id", "1e3"),
 		with("order_id", "null"), with("order_id", `"9223372036854775808"`), with("order_id", `[1]`),
-		with("amount", ""), with("amount", "null"), with("amount", `"8,000"`), with("amount", `""`), with("amount", "8000.5"), with("amount", "8.0005e3"), with("amount", "1e999999999"), with("amount", "8000e-1"), with("amount", "8/1"), with("amount", "true"),
+		with("amount", ""), with("amount", "null"), with("amount", `"8,000"`), with("amount", `""`), with("amount", "8000.5"), with("amount", "8.0005e3"), with("amount", "1e999999999"), with("amount", "8005e-1"), with("amount", "8/1"), with("amount", "true"),
 		with("amount", "[8000]"), with("amount", "1e30"),
 		with("amount", "9223372036854775808"), with("status", ""), with("status", `"pending"`),
 		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
@@ -380,6 +381,9 @@ func TestHTTPRefund(t *testing.T) {
 	for _, other := range []string{`,"amount":4000`, `,"amount":0`, `,"amount":"-40.00"`, `,"amount":8001`, `,"currency":"USD"`} {
 		require.Error(t, provide(t, http.StatusOK, answerWith("refunded", other)).Refund(t.Context(), aPayment), other)
 	}
+	inSmallLetters := aPayment
+	inSmallLetters.Currency = "cny" // of an order that another program stored
+	require.NoError(t, provide(t, http.StatusOK, answerWith("refunded", "")).Refund(t.Context(), inSmallLetters))
 	for answer, whole := range map[string]bool{`,"amount":4000`: false, `,"amount":8000`: true, ``: true, `,"currency":"USD"`: false} {
 		err := provide(t, http.StatusOK, `{"provider_ref":"pay_A","status":"refunded"`+answer+`}`).Refund(t.Context(), aPayment)
 		require.Equal(t, whole, err == nil, "without the order: %s", answer)
