@@ -151,8 +151,8 @@ func newCSV(w io.Writer, separator rune, columns []string) *csv.Writer {
 func inert(cells []string) []string {
 	for i, cell := range cells {
 		// Some programs skip what shows nothing.
-		start := strings.TrimLeft(cell, " \u00a0\u3000\u200b\ufeff")
-		if strings.IndexAny(start, "=+-@\n\t\r＝＋－＠") == 0 {
+		shown := norm.NFKC.String(domain.Pasted(cell))
+		if strings.IndexAny(shown, "=+-@") == 0 || strings.IndexAny(cell, "\n\t\r") == 0 {
 			cells[i] = "'" + cell
 		}
 	}
