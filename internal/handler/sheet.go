@@ -115,9 +115,11 @@ func (f *sheetFormat) text(s string) string {
 }
 
 // What spreadsheet programs of some region read as a number, an amount, a date, a time or a truth value, from full-width
-// characters as well: 1.5, $5, 11月11日, 5 Mar, SEPT2. Month names of European languages differ in their ends.
+// characters as well: 1.5, $5, 5 kr, 11月11日, 5 Mar, SEPT2. Month names of European languages differ in their ends.
 var (
-	valueLike = regexp.MustCompile(`(?i)^(?:[\p{Nd}\p{Sc}\s.,:/+%()'’⁄\x{2212}-]|[年月日号時时分秒上下午]|e|am|pm|元|` +
+	valueLike = regexp.MustCompile(`(?i)^(?:[\p{Nd}\p{Sc}\s.,:/+%()'’⁄\x{2212}-]|[年月日号時时分秒上下午]|令和|[년월일시분초]|오[전후]|` +
+		`e|am|pm|元|kr|zł|kč|chf|r\$|` +
+		`(?:янв|фев|мар|апр|ма[йя]|ию[нл]|авг|сен|окт|ноя|дек)\pL{0,6}|` +
 		`(?:jan|gen|ene|feb|fév|fev|mar|mär|apr|avr|abr|ma[iyj]|mag|jun|jui|giu|jul|lug|aug|aoû|ago|sep|set|o[ck]t|out|ott|nov|de[cz]|dic|déc)\pL{0,6}|` +
 		`true|false)+$`)
 	truthLike = regexp.MustCompile(`(?i)^\s*(?:true|false)\s*$`)
