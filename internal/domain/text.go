@@ -102,12 +102,12 @@ func isAccent(r rune) bool {
 }
 
 // Typed returns what a person meant who typed or pasted a code or a number: the plain form of each character (NFKC, for
-// full-width ones), and the ASCII digit for a digit of any script. It leaves out spaces, line breaks, dashes, and
-// characters that show nothing, such as the marks of direction that address books add.
+// full-width ones), and the ASCII digit for a digit of any script. It leaves out spaces, line breaks, dashes, the keys that
+// a phone draws around digits, and characters that show nothing, such as the marks of direction that address books add.
 func Typed(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsSpace(r), isDash(r), ignorable(r), strings.ContainsRune(blanks, r):
+		case unicode.IsSpace(r), isDash(r), ignorable(r), unicode.Is(unicode.Me, r), strings.ContainsRune(blanks, r):
 			return -1
 		case unicode.IsDigit(r):
 			return '0' + digitValue(r)
@@ -118,7 +118,7 @@ func Typed(text string) string {
 
 // TypedCode returns the letters and digits of a code that a person typed or pasted ([Typed]). What stands between and around
 // them is of the message or the spreadsheet that the code was copied from: a full stop, quotes, brackets, a comma after
-// thousands, the keys around digits.
+// thousands.
 func TypedCode(text string) string {
 	return without(Typed(text), func(r rune) bool { return unicode.In(r, unicode.P, unicode.S, unicode.M) })
 }
@@ -141,7 +141,7 @@ func without(text string, drop func(rune) bool) string {
 // isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, a wave, the sound
 // mark of a Japanese keyboard, or a dot at half height.
 func isDash(r rune) bool {
-	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || strings.ContainsRune("~\u2500\u30FC\u00B7\u30FB", r)
+	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || strings.ContainsRune("_~\u2500\u30FC\u00B7\u2022\u2027\u2219\u22C5\u30FB", r)
 }
 
 // digitValue returns the value of a decimal digit. The digits of a script are ten characters in a row, from zero to nine.
