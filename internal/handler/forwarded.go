@@ -39,8 +39,12 @@ func identifyClient(next http.Handler, trusted []netip.Prefix, log *slog.Logger)
 		}
 
 		if contains(trusted, address(r)) {
-			claimed, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
-			if strings.EqualFold(strings.TrimSpace(claimed), "https") {
+			// The first proxy is that of the browser.
+			claimed := strings.Split(r.Header.Get("X-Forwarded-Proto"), ",")
+			if claimed[0] == "" {
+				claimed = append(forwardedValues(r.Header, "proto"), "")
+			}
+			if strings.EqualFold(strings.TrimSpace(claimed[0]), "https") {
 				scheme = "https"
 			}
 
@@ -102,22 +106,28 @@ func hopsOf(header http.Header) []string {
 	if len(hops) > 0 {
 		return hops
 	}
+	return forwardedValues(header, "for")
+}
 
+// forwardedValues returns the values with a name in the Forwarded header, the last one last. For a line that cannot be read it
+// returns the line.
+func forwardedValues(header http.Header, name string) []string {
+	var values []string
 	for _, line := range header.Values(forwardedHeader) {
 		// After a quote that a client left open, the address that the proxy added would be part of the client's text.
 		if !forwardedLine.MatchString(line) {
-			hops = append(hops, line)
+			values = append(values, line)
 			continue
 		}
 
 		for _, pair := range forwardedPairs.FindAllStringSubmatch(line, -1) {
-			if strings.EqualFold(pair[1], "for") {
-				hops = append(hops, pair[2])
+			if strings.EqualFold(pair[1], name) {
+				values = append(values, strings.Trim(pair[2], `"`))
 			}
 		}
 	}
 
-	return hops
+	return values
 }
 
 // parseHop reads an address, with or without quotes, brackets, port and zone.

@@ -63,7 +63,7 @@ type Config struct {
 	LocalHosts bool
 	// Whether requests are limited per address, session or user (limit.go).
 	RateLimit bool
-	// Addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default.
+	// Addresses and networks whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are trusted; none by default.
 	TrustedProxies []string
 	// URI for reports of vulnerabilities, in /.well-known/security.txt; empty: no such file.
 	SecurityContact string

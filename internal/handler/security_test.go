@@ -246,7 +246,11 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 			req.TLS = nil
 		}
 		req.RemoteAddr = from
-		req.Header.Set("X-Forwarded-Proto", claimed)
+		header := "X-Forwarded-Proto"
+		if strings.Contains(claimed, "=") {
+			header = "Forwarded"
+		}
+		req.Header.Set(header, claimed)
 		return e.guest().serve(e.handler, req)
 	}
 	for _, c := range []struct {
@@ -257,6 +261,8 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 		{"192.0.2.1:1", "https", "/", false, "https"}, {"10.1.2.3:1", "HTTPS, http", "/", false, "https"}, {"192.0.2.1:1", "http", "/", false, "http"},
 		{"192.0.2.1:1", "", "/", false, "http"}, {"192.0.2.2:1", "https", "/", false, "http"}, {"192.0.2.2:1", "", "http://shop.example/", false, "http"},
 		{"192.0.2.2:1", "", "https://shop.example/", true, "https"},
+		{"192.0.2.1:1", `proto="HTTPS";for=198.51.100.1, proto=http`, "/", false, "https"}, {"192.0.2.2:1", "proto=https", "/", false, "http"},
+		{"192.0.2.1:1", `for="198.51.100.1`, "/", false, "http"},
 		{"192.0.2.2:1", "", "https://shop.example/", false, "http"}, // only the request line says so
 	} {
 		page := visit(c.url, c.from, c.claimed, c.tls)
