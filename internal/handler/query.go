@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"encoding/base64"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -44,7 +45,8 @@ func (q *query) time(name string) time.Time {
 		return time.Time{}
 	}
 
-	t, err := time.Parse(time.RFC3339, s)
+	// A + that is not escaped in a URL stands for a space.
+	t, err := time.Parse(time.RFC3339, strings.Replace(s, " ", "+", 1))
 	if err != nil || t.Year() < 2002 || t.Year() > 9998 {
 		q.refuse(name, "must be a time of RFC 3339 from 2002 to 9998")
 	}
