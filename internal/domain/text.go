@@ -64,9 +64,9 @@ func ignorable(r rune) bool {
 }
 
 // Finder returns a function that reports whether a text contains part, as people read both: the case, the width and the
-// composition of characters, the kind and number of spaces, and characters that show nothing, make no difference. A letter
-// without an accent is found with one as well, but not the reverse. Nothing contains a part that shows nothing. The
-// storefront searches for words by the same rule (static/lib/find.js).
+// composition of characters, the kind of quotes and dashes, the kind and number of spaces, and characters that show nothing,
+// make no difference. A letter without an accent is found with one as well, but not the reverse. Nothing contains a part that
+// shows nothing. The storefront searches for words by the same rule (static/lib/find.js).
 func Finder(part string) func(text string) bool {
 	part = folded(part)
 	if part == "" {
@@ -81,11 +81,13 @@ func Finder(part string) func(text string) bool {
 func folded(text string) string {
 	text = cases.Fold().String(norm.NFKC.String(text))
 	text = norm.NFKC.String(without(text, ignorable))
-	return dots.Replace(strings.Join(strings.Fields(text), " "))
+	return alike.Replace(strings.Join(strings.Fields(text), " "))
 }
 
-// dots makes one letter of the two i of Turkish, whose capitals are İ and I: another language reads the second as its own.
-var dots = strings.NewReplacer("i\u0307", "i", "ı", "i")
+// alike makes one character of those that are typed for each other: of the two i of Turkish, whose capitals are İ and I, because
+// another language reads the second as its own; of apostrophes and quotes, which phones make round; and of dashes.
+var alike = strings.NewReplacer("i\u0307", "i", "ı", "i", "‘", "'", "’", "'", "ʼ", "'", "“", `"`, "”", `"`, "„", `"`,
+	"‐", "-", "‒", "-", "–", "-", "—", "-", "―", "-", "−", "-")
 
 // strokes maps letters with a stroke, or of two letters in one, which Unicode does not decompose.
 var strokes = strings.NewReplacer("ø", "o", "ł", "l", "đ", "d", "ħ", "h", "ŧ", "t", "æ", "ae", "œ", "oe")

@@ -76,6 +76,9 @@ func TestFinder(t *testing.T) {
 		{"pho dac biet", []string{"Phở đặc biệt"}, nil},
 		{"oeuvre", []string{"Œuvre"}, nil},
 		{"ø", []string{"Øl"}, []string{"ol"}},
+		{"joe's", []string{"Joe’s", "JOE'S", "Joeʼs"}, []string{"joes"}},
+		{"“two”", []string{`"two"`, "„two“"}, []string{"two"}},
+		{"11-12", []string{"11–12", "11—12", "11‑12", "11−12"}, []string{"1112"}},
 		{"\u0634\u0645\u0633", []string{"\u0634\u064e\u0645\u0652\u0633"}, []string{"\u0633"}},                                            // Arabic, with vowels
 		{"\u05e9\u05dc\u05d5\u05dd", []string{"\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd", "\ufb2a\u05b8\u05dc\u05d5\u05b9\u05dd"}, nil}, // Hebrew, with points
 		{"🇺🇸", []string{"🇺🇸 burger"}, []string{"🇨🇳", "🇺🇦"}},

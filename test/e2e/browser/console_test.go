@@ -229,7 +229,7 @@ func saleLifecycle(t *testing.T, c *scene) {
 	v.errors("make", "pay_value", "2 decimals", "actual_value", "amount", "stock", "whole number", "limit_per_user", "between 1 and 100")
 	v.reads(fieldError("make", "end_at"), "after the start") // with the others
 	// As a Chinese keyboard types them, and with what a copy brings along. Source: Automattic/wp-calypso#23042.
-	v.send("make", "pay_value", "９．９０", "actual_value", "\u202a20\u00a0", "stock", "３", "limit_per_user", "1\t",
+	v.send("make", "pay_value", "９。９０", "actual_value", "\u202a２０．０\u00a0", "stock", "３", "limit_per_user", "1\t",
 		"begin_at", local(begin), "end_at", local(end), "currency", "QQQ")
 	v.reads(fieldError("make", "currency"), "ISO 4217") // only the server checks this
 	v.reads(errorBox, "invalid_request · Reference:")

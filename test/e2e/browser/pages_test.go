@@ -295,8 +295,8 @@ func salePage(t *testing.T, p *scene) {
 	v.until(`document.activeElement?.getAttribute("href") === "/sales/%s"`, sale)
 
 	// The rules of searches are those of domain.Finder.
-	coffee := p.Publish(t, rig.Offer{Title: "Café Straße 🍣", Stock: 1})
-	v.goTo("/?q=" + url.QueryEscape("🍣 STRASSE cafe ｃafé"))
+	coffee := p.Publish(t, rig.Offer{Title: "Joe’s Café Straße 🍣", Stock: 1})
+	v.goTo("/?q=" + url.QueryEscape("🍣 STRASSE cafe ｃafé joe's"))
 	v.until(`[...document.querySelectorAll("li.sale")].filter((e) => e.checkVisibility()).length === 1 && document.querySelector(%q).checkVisibility()`, card(coffee))
 	v.goTo("/?q=" + url.QueryEscape("🍜"))
 	v.until(`document.querySelector(%q)`, card(coffee))

@@ -106,7 +106,7 @@ const kinds = {
   id: { read: id, clean: plain, props: { type: "text", inputmode: "numeric" } },
   minutes: { read: minutes, clean: (input) => plain(input).replace("：", ":"), props: { type: "text", inputmode: "text" } },
   pasted: { read: words, clean: plain, props: { type: "text" } }, // a number or a reference that is one word
-  amount: { read: amount, clean: plain, props: { type: "text", inputmode: "decimal" } },
+  amount: { read: amount, clean: (input) => plain(input).replace("。", "."), props: { type: "text", inputmode: "decimal" } },
   time: { read: time, props: { type: "datetime-local", step: 1 } },
   day: { read: day, props: { type: "date" } },
   currency: { read: currency, clean: plain, props: { type: "text" } },

@@ -386,44 +386,45 @@ let year=Number(input.slice(0,4));return(!/^\d{4}-\d{2}-\d{2}$/.test(input)||yea
 var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,
 props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,
 clean:input=>plain(input).replace("：",":"),props:{type:"text",inputmode:"text"}},pasted:{read:words,clean:plain,props:{
-type:"text"}},amount:{read:amount,clean:plain,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"dat\
-etime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,props:{type:"text"}},picture:{
-read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){
-let ids3={input:newID(def.name),note:newID("note"),error:newID("error")},kind=kinds2[def.kind],options=(def.options??[]).
-map(([value,label])=>h("option",{value},label)),input=h(kind.tag??"input",{id:ids3.input,name:def.name,autocomplete:def.
-autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.required&&"true",...kind.props},
-...options);input.value=def.value??"";let error=h("p",{id:ids3.error,class:"error",role:kind.control&&"alert"}),showError=sentence=>{
-text(error,sentence),attr(focusable,"aria-invalid",sentence?"true":null)},control=kind.control?.(input,showError),focusable=control?.
-focusable??input,note=h("p",{id:ids3.note,class:"note"}),element=h("div",{class:"field","data-field":def.name,"data-kind":def.
-kind},h("label",{for:ids3.input},def.label),control?.element??input,note,error),explain2=()=>{text(note,(typeof def.note==
-"function"?def.note(input.value):def.note)||""),show(note,note.textContent)};explain2();let initial=input.value,asRead=initial;
-function parse(){control?.uploading&&reject("picture.wait");let raw=kind.clean?.(input.value)??input.value.trim();return raw!==
-""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}return{def,element,input,showError,parse,focus(){
-let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){control?.refresh(),explain2()},changed:()=>input.
-value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.cloneNode(!0);scratch.value=value;let normalized=scratch.
-value;input.value===initial&&initial!==normalized&&(input.value=normalized),initial=normalized},read(){return asRead=input.
-value,parse()}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",
-check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,
-field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"data-do":name,onclick:once},label),element=h("f\
-orm",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),...children,status?.element,out.element,
-h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fields"},...[...all2.values()].filter(f=>!g.
-name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",{"data-group":g.name},h("summary",{},g.
-title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){for(let f of all2.values())
-f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;for(let[field2,
-f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}function read(){
-let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();if(value===void 0)
-continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof InvalidInput))
-throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener(
-"submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(values,api)}catch(problem){
-let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("\
-form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,
-value:field2=>all2.get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){if(!(err instanceof
-InvalidInput))throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
-for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.
-values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(
-field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)all2.get(field2).markSaved()},showErrors,
-focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener("change",showFields);let key=`${session.
-user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),api}function save(content,name){let url=URL.createObjectURL(content);h("a",{href:url,download:name}).click(),setTimeout(()=>URL.
+type:"text"}},amount:{read:amount,clean:input=>plain(input).replace("。","."),props:{type:"text",inputmode:"decimal"}},
+time:{read:time2,props:{type:"datetime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,
+props:{type:"text"}},picture:{read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"sele\
+ct",props:{}}};function field(def){let ids3={input:newID(def.name),note:newID("note"),error:newID("error")},kind=kinds2[def.
+kind],options=(def.options??[]).map(([value,label])=>h("option",{value},label)),input=h(kind.tag??"input",{id:ids3.input,
+name:def.name,autocomplete:def.autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.required&&
+"true",...kind.props},...options);input.value=def.value??"";let error=h("p",{id:ids3.error,class:"error",role:kind.control&&
+"alert"}),showError=sentence=>{text(error,sentence),attr(focusable,"aria-invalid",sentence?"true":null)},control=kind.control?.(
+input,showError),focusable=control?.focusable??input,note=h("p",{id:ids3.note,class:"note"}),element=h("div",{class:"fie\
+ld","data-field":def.name,"data-kind":def.kind},h("label",{for:ids3.input},def.label),control?.element??input,note,error),
+explain2=()=>{text(note,(typeof def.note=="function"?def.note(input.value):def.note)||""),show(note,note.textContent)};explain2();
+let initial=input.value,asRead=initial;function parse(){control?.uploading&&reject("picture.wait");let raw=kind.clean?.(
+input.value)??input.value.trim();return raw!==""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}return{
+def,element,input,showError,parse,focus(){let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){
+control?.refresh(),explain2()},changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.
+cloneNode(!0);scratch.value=value;let normalized=scratch.value;input.value===initial&&initial!==normalized&&(input.value=
+normalized),initial=normalized},read(){return asRead=input.value,parse()}}}var forms=new Map;function forget(){forms=new Map}
+function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null}){
+let all2=new Map(fields3.map(def=>[def.name,field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"dat\
+a-do":name,onclick:once},label),element=h("form",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),
+...children,status?.element,out.element,h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fiel\
+ds"},...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",
+{"data-group":g.name},h("summary",{},g.title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){
+for(let f of all2.values())f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;
+for(let[field2,f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}
+function read(){let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();
+if(value===void 0)continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof
+InvalidInput))throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.
+addEventListener("submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(
+values,api)}catch(problem){let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?
+t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));
+let api={element,out,value:field2=>all2.get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){
+if(!(err instanceof InvalidInput))throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,
+f.input.value]),write(entries2){for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);
+showFields()},clear(){for(let f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,
+value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)
+all2.get(field2).markSaved()},showErrors,focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener(
+"change",showFields);let key=`${session.user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,
+api),api}function save(content,name){let url=URL.createObjectURL(content);h("a",{href:url,download:name}).click(),setTimeout(()=>URL.
 revokeObjectURL(url),6e4)}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
 nknown"?"UTC":name,decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;
 return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
