@@ -229,7 +229,7 @@ func (s *Search) byPhoneEnd(ctx context.Context, f *SearchFilter, q *SearchQuery
 		return nil
 	}
 
-	end := domain.Typed(f.PhoneEnd)
+	end := domain.TypedCode(f.PhoneEnd)
 	if !phoneEnd.MatchString(end) {
 		return domain.Invalid("phone_end", "must be four digits")
 	}
