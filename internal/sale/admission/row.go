@@ -106,12 +106,14 @@ func parseRow(row string) (domain.Admission, error) {
 	}
 
 	var errs [5]error
+	var key domain.RequestKey
+	var keyed bool
 	rest, a.Place, errs[0] = cutNumber(rest, " ")
-	rest, a.Key, errs[1] = cutKey(rest)
+	rest, keyed, errs[1] = cutHashes(rest, "#", &key.Hash, &key.Request)
 	rest, seconds, errs[2] = cutNumber(rest, "~")
 	rest, round, errs[3] = cutNumber(rest, "+")
 	rest, parent, traced := strings.Cut(rest, "@")
-	a.ReplyTo, a.OfferID, errs[4] = cutOffer(rest)
+	a.ReplyTo, _, errs[4] = cutHashes(rest, "!", (*[16]byte)(&a.OfferID))
 	if err := errors.Join(errs[:]...); err != nil {
 		return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
 	}
@@ -122,6 +124,9 @@ func parseRow(row string) (domain.Admission, error) {
 	a.PayTimeout = time.Duration(seconds) * time.Second
 	a.Round = uint32(round) //nolint:gosec // as it was written
 
+	if keyed {
+		a.Key = new(key)
+	}
 	if traced {
 		a.Trace = &domain.Trace{Parent: parent, Since: a.At}
 	}
@@ -139,37 +144,24 @@ func cutNumber(text, separator string) (string, int64, error) {
 	return rest, n, err
 }
 
-func cutKey(text string) (string, *domain.RequestKey, error) {
-	const half = hashLength
-	rest, hashes, found := strings.Cut(text, "#")
-	if !found {
-		return rest, nil, nil
-	}
-	if len(hashes) != 2*half {
-		return "", nil, fmt.Errorf("a request key of %d characters", len(hashes))
-	}
-
-	k := &domain.RequestKey{}
-	_, errHash := base64.RawURLEncoding.Decode(k.Hash[:], []byte(hashes[:half]))
-	_, errRequest := base64.RawURLEncoding.Decode(k.Request[:], []byte(hashes[half:]))
-	return rest, k, errors.Join(errHash, errRequest)
-}
-
 // hashLength is the number of characters of a hash.
 const hashLength = 22
 
-func cutOffer(text string) (string, domain.OfferID, error) {
-	rest, hash, found := strings.Cut(text, "!")
-	var id domain.OfferID
+// cutHashes cuts off and decodes the hashes after the separator, if there are any.
+func cutHashes(text, separator string, hashes ...*[16]byte) (rest string, found bool, err error) {
+	rest, encoded, found := strings.Cut(text, separator)
 	if !found {
-		return rest, id, nil
+		return rest, false, nil
 	}
-	if len(hash) != hashLength {
-		return "", id, fmt.Errorf("the id of an offer of %d characters", len(hash))
+	if len(encoded) != hashLength*len(hashes) {
+		return "", true, fmt.Errorf("%q is not %d hashes", encoded, len(hashes))
 	}
 
-	_, err := base64.RawURLEncoding.Decode(id[:], []byte(hash))
-	return rest, id, err
+	for i, hash := range hashes {
+		_, errHash := base64.RawURLEncoding.Decode(hash[:], []byte(encoded[i*hashLength:][:hashLength]))
+		err = errors.Join(err, errHash)
+	}
+	return rest, true, err
 }
 
 func parseRows(text string) ([]domain.Admission, error) {
