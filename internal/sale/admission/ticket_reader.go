@@ -18,8 +18,8 @@ const (
 	// next read begins. It lets many callers share a read; a single caller never waits.
 	ticketPause    = 2 * time.Millisecond
 	maxTicketPause = 50 * time.Millisecond
-	// maxUsers is the number of users that one command reads. It blocks Redis while it runs.
-	maxUsers = 500
+	// fullRead is the largest number of tickets in a read, as that of calls in a batch.
+	fullRead = 500
 )
 
 // ticketKey names a ticket and the shards that may have it.
@@ -44,7 +44,7 @@ func (g *Gate) newTicketReads() *batch.Batcher[ticketKey, ticketRead] {
 	})
 }
 
-// readTickets reads tickets, with one command per 500 tickets of a shard.
+// readTickets reads the tickets of a batch, those in the queue with one command per shard.
 func (g *Gate) readTickets(ctx context.Context, of []ticketKey) []ticketRead {
 	reads := make([]ticketRead, len(of))
 	for i, k := range of {
@@ -62,8 +62,8 @@ func (g *Gate) readTickets(ctx context.Context, of []ticketKey) []ticketRead {
 	}
 
 	// A full read needs no pause to be shared.
-	if n := len(of) - 1; n < maxUsers-1 {
-		_ = loop.Sleep(ctx, min(time.Duration(n)*ticketPause, maxTicketPause))
+	if len(of) < fullRead {
+		_ = loop.Sleep(ctx, min(time.Duration(len(of)-1)*ticketPause, maxTicketPause))
 	}
 	return reads
 }
@@ -89,42 +89,32 @@ var allShards = func() []Shard {
 }()
 
 func (g *Gate) readQueued(ctx context.Context, reads []ticketRead) error {
-	type page struct {
-		reads []*ticketRead
-		rows  *redis.SliceCmd
-		shard Shard
+	inShard := map[Shard][]*ticketRead{}
+	for i := range reads {
+		for _, s := range reads[i].shards {
+			inShard[s] = append(inShard[s], &reads[i])
+		}
 	}
 
-	var pages []page
-	inShard := map[Shard][]*ticketRead{}
+	rows := map[Shard]*redis.SliceCmd{}
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range reads {
-			r := &reads[i]
-			for _, s := range r.shards {
-				inShard[s] = append(inShard[s], r)
-			}
-		}
-
 		for s, some := range inShard {
-			for some := range slices.Chunk(some, maxUsers) {
-				users := make([]string, len(some))
-				for i, r := range some {
-					users[i] = strconv.FormatInt(r.userID, 10)
-				}
-				pages = append(pages, page{some, p.HMGet(ctx, s.Queued(), users...), s})
+			users := make([]string, len(some))
+			for i, r := range some {
+				users[i] = strconv.FormatInt(r.userID, 10)
 			}
+			rows[s] = p.HMGet(ctx, s.Queued(), users...)
 		}
-
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 
-	for _, page := range pages {
-		for i, rows := range page.rows.Val() {
+	for s, some := range inShard {
+		for i, rows := range rows[s].Val() {
 			text, _ := rows.(string)
-			page.reads[i].find(page.shard, text)
+			some[i].find(s, text)
 		}
 	}
 
