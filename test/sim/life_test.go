@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -457,15 +458,16 @@ type serverGate struct {
 	w *world
 }
 
-func (g serverGate) Reserve(ctx context.Context, voucherID int64, win domain.Window, as []domain.Admission) (errs []error, err error) {
-	err = g.w.callGate(func() error {
-		errs, err = g.Gate.Reserve(ctx, voucherID, win, as)
-		return err
+func (g serverGate) Reserve(ctx context.Context, voucherID int64, win domain.Window, as []domain.Admission) []error {
+	var errs []error
+	err := g.w.callGate(func() error {
+		errs = g.Gate.Reserve(ctx, voucherID, win, as)
+		return nil
 	})
 	if err != nil {
-		errs = nil
+		errs = slices.Repeat([]error{err}, len(as))
 	}
-	return errs, err
+	return errs
 }
 
 func (g serverGate) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {

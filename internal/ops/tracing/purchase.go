@@ -75,13 +75,11 @@ type tracedGate struct {
 }
 
 // Reserve implements lane.Gate.
-func (g tracedGate) Reserve(
-	ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission,
-) ([]error, error) {
+func (g tracedGate) Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) []error {
 	end := g.tracer.begin(ctx, "admission", len(as), func(i int) *domain.Trace { return as[i].Trace })
-	errs, err := g.Gate.Reserve(ctx, voucherID, w, as)
-	end(err != nil && !errors.Is(err, domain.ErrGateCold))
-	return errs, err
+	errs := g.Gate.Reserve(ctx, voucherID, w, as)
+	end(len(errs) > 0 && errors.Is(errs[0], domain.ErrUnavailable) && !errors.Is(errs[0], domain.ErrGateLacking))
+	return errs
 }
 
 // Orders returns a store with a span of each batch of orders.

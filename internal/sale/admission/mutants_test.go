@@ -147,23 +147,17 @@ func newStorm(rdb *redis.Client, segments int) *storm {
 func (s *storm) buy(ctx context.Context, order int64) error {
 	as := []domain.Admission{admission(order, 1+rand.Int64N(50)), admission(order+1, 1+rand.Int64N(50))}
 	for {
-		results, err := s.g.Reserve(ctx, voucher, onSale(), as)
-		if err == nil { // a gate of several segments can be cold for some buyers only
-			var cold []domain.Admission
-			for i, result := range results {
-				if errors.Is(result, domain.ErrUnavailable) && !errors.Is(result, domain.ErrGateLacking) {
-					return result
-				}
-				if errors.Is(result, domain.ErrGateCold) {
-					cold = append(cold, as[i])
-				}
+		var cold []domain.Admission // a gate of several segments can be cold for some buyers only
+		for i, result := range s.g.Reserve(ctx, voucher, onSale(), as) {
+			if errors.Is(result, domain.ErrUnavailable) && !errors.Is(result, domain.ErrGateLacking) {
+				return result
 			}
-			if as = cold; len(as) > 0 {
-				err = domain.ErrGateCold
+			if errors.Is(result, domain.ErrGateCold) {
+				cold = append(cold, as[i])
 			}
 		}
-		if !errors.Is(err, domain.ErrGateCold) {
-			return err
+		if as = cold; len(as) == 0 {
+			return nil
 		}
 		if err := s.g.Load(ctx, voucher, s.store); err != nil {
 			return err

@@ -37,48 +37,41 @@ var refusals = map[string]error{
 // voucherID, with a limit of at least 1 and no queue position (Place). One without an order id is not admitted: its
 // result is as if no unit were left.
 //
-// An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
-// itself repeats it after a lost reply until ctx ends. It runs one script per 500 admissions.
+// A buyer whose segment could not decide has domain.ErrGateCold (call Load, then Reserve again with the same order ids) or
+// domain.ErrUnavailable.
 //
-// If it returns an error, there are no results: domain.ErrGateCold (call Load, then Reserve again with the same order
-// ids) or domain.ErrUnavailable. In a gate of several segments, which decide at the same time, they are the
-// results of the buyers of the segment that failed.
-func (g *Gate) Reserve(
-	ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission,
-) ([]error, error) {
+// An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
+// itself repeats it after a lost reply until ctx ends. A call should have a few hundred admissions at most, because a
+// script blocks Redis while it runs.
+func (g *Gate) Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) []error {
 	segments, err := g.segments(ctx, voucherID)
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		return slices.Repeat([]error{err}, len(as))
+	case len(segments) == 1:
+		return g.reserveSegment(ctx, voucherID, segments[0], w, as)
 	}
-	if len(segments) > 1 {
-		return g.reserveSegments(ctx, voucherID, segments, w, as), nil
-	}
-
-	results := make([]error, len(as))
-	return results, g.reserveSegment(ctx, voucherID, segments[0], w, as, results)
+	return g.reserveSegments(ctx, voucherID, segments, w, as)
 }
 
 func (g *Gate) reserveSegment(
-	ctx context.Context, voucherID int64, k gateKeys, w domain.Window, as []domain.Admission, results []error,
-) error {
-	rest := results
-	for buyers := range slices.Chunk(as, maxRows) {
-		refused, err := g.reserve(ctx, reserveKeys(k, buyers), g.reserveArgs(w, buyers))
-		if errors.Is(err, redis.Nil) {
-			return domain.ErrGateCold
-		}
-
-		if err == nil {
-			err = applyRefusals(refused, rest)
-		}
-		if err != nil {
-			return unavailable(err, "reserve units of voucher %d", voucherID)
-		}
-
-		rest = rest[len(buyers):]
+	ctx context.Context, voucherID int64, k gateKeys, w domain.Window, as []domain.Admission,
+) []error {
+	results := make([]error, len(as))
+	refused, err := g.reserve(ctx, reserveKeys(k, as), g.reserveArgs(w, as))
+	if err == nil {
+		err = applyRefusals(refused, results)
 	}
 
-	return nil
+	switch {
+	case err == nil:
+		return results
+	case errors.Is(err, redis.Nil):
+		err = domain.ErrGateCold
+	default:
+		err = unavailable(err, "reserve units of voucher %d", voucherID)
+	}
+	return slices.Repeat([]error{err}, len(as))
 }
 
 func reserveKeys(k gateKeys, buyers []domain.Admission) []string {

@@ -379,17 +379,12 @@ func (g *Gate) reserveHomes(
 
 		deciding.Go(func() {
 			some := make([]domain.Admission, len(buyers))
-			decided := make([]error, len(buyers))
 			for n, i := range buyers {
 				some[n] = as[i]
 			}
 
-			err := g.reserveSegment(ctx, voucherID, segments[at], w, some, decided)
-			for n, i := range buyers {
-				results[i] = decided[n]
-				if err != nil {
-					results[i] = err
-				}
+			for n, err := range g.reserveSegment(ctx, voucherID, segments[at], w, some) {
+				results[buyers[n]] = err
 			}
 		})
 	}

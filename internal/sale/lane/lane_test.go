@@ -215,9 +215,9 @@ func TestQueueReplays(t *testing.T) {
 				tc.stored = tc.stored[1:]
 				return first, nil
 			}}
-			g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) {
+			g := &fakeGate{reserve: func(as []domain.Admission) []error {
 				require.Equal(t, key, as[0].Key)
-				return []error{tc.gate}, nil
+				return []error{tc.gate}
 			}}
 			p := purchase(0)
 			p.Key = key
@@ -287,7 +287,7 @@ func TestPlaceReturnsByDeadline(t *testing.T) {
 			time.Sleep(hangs)
 			return accept(o)
 		}}
-		g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) {
+		g := &fakeGate{reserve: func(as []domain.Admission) []error {
 			time.Sleep(hangs)
 			return admitAll(as)
 		}}
@@ -345,7 +345,7 @@ func TestCommitterStoresAdmissions(t *testing.T) {
 // fakeGate is a Gate. A test sets the functions that it needs.
 type fakeGate struct {
 	Gate
-	reserve  func(as []domain.Admission) ([]error, error)
+	reserve  func(as []domain.Admission) []error
 	load     func(ctx context.Context) error
 	ticket   func() (domain.Ticket, error)
 	outcome  func(ctx context.Context) (domain.Outcome, error)
@@ -353,7 +353,7 @@ type fakeGate struct {
 	closed   int
 }
 
-func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []domain.Admission) ([]error, error) {
+func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []domain.Admission) []error {
 	return g.reserve(as)
 }
 func (g *fakeGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error { return g.load(ctx) }
@@ -380,7 +380,7 @@ func (e expectation) Wait(ctx context.Context, check func(context.Context) (doma
 	return o, nil
 }
 
-func admitAll(as []domain.Admission) ([]error, error) { return make([]error, len(as)), nil }
+func admitAll(as []domain.Admission) []error { return make([]error, len(as)) }
 
 // purchase returns a purchase of user 7, which waits so long for a queued order.
 func purchase(wait time.Duration) domain.Purchase {
@@ -391,12 +391,12 @@ func purchase(wait time.Duration) domain.Purchase {
 func TestQueueLoadsAColdGate(t *testing.T) {
 	loads := 0
 	g := &fakeGate{load: func(context.Context) error { loads++; return nil }}
-	g.reserve = func(as []domain.Admission) ([]error, error) {
+	g.reserve = func(as []domain.Admission) []error {
 		switch loads {
 		case 0:
-			return nil, domain.ErrGateCold
+			return []error{domain.ErrGateCold}
 		case 1:
-			return []error{domain.ErrGateLacking}, nil
+			return []error{domain.ErrGateLacking}
 		}
 		return admitAll(as)
 	}
@@ -409,7 +409,7 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	require.Equal(t, 2, loads)
 	require.Empty(t, g.expected, "without a wait there is no subscription")
 
-	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrGateCold }
+	g.reserve = func([]domain.Admission) []error { return []error{domain.ErrGateCold} }
 	p := purchase(0)
 	p.Deadline = time.Now().Add(10 * time.Millisecond)
 	env.Fails(place(t.Context(), l, p))(t, domain.ErrUnavailable)
@@ -417,10 +417,10 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 
 // A purchase that gets no unit takes no id, and waits for no outcome.
 func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
-	g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) {
+	g := &fakeGate{reserve: func(as []domain.Admission) []error {
 		require.Zero(t, as[0].OrderID)
 		require.Empty(t, as[0].ReplyTo)
-		return []error{domain.ErrSoldOut}, nil
+		return []error{domain.ErrSoldOut}
 	}}
 	counter := &ids{}
 	l := NewQueue(g, counter, &store{}, nil)
@@ -431,7 +431,7 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 	require.Empty(t, g.expected)
 
 	// Nor does a purchase that is refused at the gate, whose subscription is closed.
-	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrUnavailable }
+	g.reserve = func([]domain.Admission) []error { return []error{domain.ErrUnavailable} }
 	env.Fails(place(t.Context(), l, purchase(time.Second)))(t, domain.ErrUnavailable)
 	require.Equal(t, 1, g.closed)
 }
@@ -447,7 +447,7 @@ func TestQueueReturnsOutcome(t *testing.T) {
 			require.True(t, bounded)
 			return domain.Outcome{Failed: failed}, end
 		}}
-		g.reserve = func(as []domain.Admission) ([]error, error) {
+		g.reserve = func(as []domain.Admission) []error {
 			require.Equal(t, "me", as[0].ReplyTo)
 			require.Equal(t, []int64{as[0].OrderID}, g.expected, "subscribed before the reservation")
 			return admitAll(as)
@@ -503,9 +503,9 @@ func TestQueueReadsOutcome(t *testing.T) {
 func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &fakeGate{
-			reserve: func(as []domain.Admission) ([]error, error) {
+			reserve: func(as []domain.Admission) []error {
 				if as[0].VoucherID != 1 {
-					return nil, domain.ErrGateCold
+					return []error{domain.ErrGateCold}
 				}
 				return admitAll(as)
 			},

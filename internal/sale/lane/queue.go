@@ -17,10 +17,9 @@ import (
 type Gate interface {
 	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
 	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded,
-	// ErrOverloaded (the queue is full) or ErrGateLacking (no unit is left). An order id that is already admitted is
-	// admitted again without any change. A purchase without an order id gets no unit.
-	// The error is ErrGateCold or ErrUnavailable; then there are no results.
-	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error)
+	// ErrOverloaded (the queue is full), ErrGateLacking (no unit is left), ErrGateCold or ErrUnavailable. An order id that
+	// is already admitted is admitted again without any change. A purchase without an order id gets no unit.
+	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) []error
 	// Load ensures that the gate of a voucher is loaded, and has all admissions.
 	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
 	// Ticket returns an admission of the user that is not an order in the database. Errors: ErrNotFound,
@@ -245,10 +244,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 		}
 	}
 
-	errs, err := l.gate.Reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
-	if err != nil {
-		errs = slices.Repeat([]error{err}, len(open))
-	}
+	errs := l.gate.Reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
 
 	var duplicates []int
 	for n, i := range open {
