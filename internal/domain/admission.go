@@ -170,13 +170,6 @@ type GateStore interface {
 	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
 }
 
-// Outcome is the final result of an admission.
-type Outcome struct {
-	OrderID int64
-	// The reason, as an error code of the API; empty if the order is committed.
-	Failed string
-}
-
 // StreamEntry is an entry of the queue: admissions of one voucher that were reserved together.
 type StreamEntry struct {
 	// The key of its stream; empty means that of the voucher's first segment.

@@ -37,25 +37,27 @@ func (g *Gate) Instance() string { return g.cfg.Instance }
 type outcomeWaiter struct {
 	gate    *Gate
 	orderID int64
-	outcome chan domain.Outcome // buffers one
+	failed  chan string // buffers one
 }
 
 // Expect implements lane.Gate. An outcome that is published before the call is missed.
-func (g *Gate) Expect(orderID int64) lane.OutcomeWaiter {
+func (g *Gate) Expect(orderID int64, until time.Time) lane.OutcomeWaiter {
 	e := &outcomeWaiter{
 		gate:    g,
 		orderID: orderID,
-		outcome: make(chan domain.Outcome, 1),
+		failed:  make(chan string, 1),
 	}
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting[orderID] = append(g.waiting[orderID], e)
+
+	// Last, because the time may have come.
+	time.AfterFunc(time.Until(until), e.end)
 	return e
 }
 
-// Close implements lane.OutcomeWaiter.
-func (e *outcomeWaiter) Close() {
+func (e *outcomeWaiter) end() {
 	e.gate.mu.Lock()
 	defer e.gate.mu.Unlock()
 	rest := slices.DeleteFunc(e.gate.waiting[e.orderID], func(other *outcomeWaiter) bool { return other == e })
@@ -68,21 +70,21 @@ func (e *outcomeWaiter) Close() {
 
 // Wait implements lane.OutcomeWaiter. It calls check once a second, more often at first, and ignores its errors.
 func (e *outcomeWaiter) Wait(
-	ctx context.Context, check func(context.Context) (o domain.Outcome, known bool, err error),
-) (domain.Outcome, error) {
+	ctx context.Context, check func(context.Context) (failed string, known bool, err error),
+) (string, error) {
 	pause := recheck
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 
 	for {
 		select {
-		case o := <-e.outcome:
-			return o, nil
+		case failed := <-e.failed:
+			return failed, nil
 		case <-ctx.Done():
-			return domain.Outcome{}, ctx.Err()
+			return "", ctx.Err()
 		case <-timer.C:
-			if o, known, err := check(ctx); err == nil && known {
-				return o, nil
+			if failed, known, err := check(ctx); err == nil && known {
+				return failed, nil
 			}
 			pause = min(2*pause, maxRecheck)
 			timer.Reset(pause)
@@ -111,7 +113,7 @@ func (g *Gate) deliver(message string) {
 
 		for _, e := range g.waiting[id] {
 			select {
-			case e.outcome <- domain.Outcome{OrderID: id, Failed: failed}:
+			case e.failed <- failed:
 			default:
 				// It has an outcome already.
 			}

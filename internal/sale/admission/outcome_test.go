@@ -19,10 +19,13 @@ import (
 	"seckill/test/env"
 )
 
-func arrived(w lane.OutcomeWaiter) chan domain.Outcome { return w.(*outcomeWaiter).outcome }
+func arrived(w lane.OutcomeWaiter) chan string { return w.(*outcomeWaiter).failed }
+
+// soon is when the subscriptions of most tests end.
+func soon() time.Time { return time.Now().Add(time.Minute) }
 
 // never is a check that does not find the outcome.
-func never(context.Context) (domain.Outcome, bool, error) { return domain.Outcome{}, false, nil }
+func never(context.Context) (string, bool, error) { return "", false, nil }
 
 // listening runs a gate, and waits until it is subscribed. Its instance is named after the test, because Redis channels are
 // not separated by database number.
@@ -56,14 +59,10 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 		}
 		var waiting [6]lane.OutcomeWaiter
 		for i, order := range []int64{1, 2, 3, 4, 5, 1} { // two for the first order
-			waiting[i] = g.Expect(order)
-			defer waiting[i].Close()
+			waiting[i] = g.Expect(order, soon())
 		}
 		require.NoError(t, g.Settle(t.Context(), []domain.StreamEntry{p}))
-		wants := map[int]domain.Outcome{
-			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
-		}
-		for i, want := range wants {
+		for i, want := range map[int]string{0: "", 1: "sold_out", 3: "internal", 5: ""} {
 			require.Equal(t, want, env.Must(waiting[i].Wait(t.Context(), never))(t))
 		}
 		for i, why := range map[int]string{2: "published to another instance", 4: "not settled yet"} {
@@ -75,34 +74,35 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 // Wait finds the outcome by its checks if the message is lost, and continues after an error of a check.
 func TestWaitPollsWithoutMessages(t *testing.T) {
 	g := newGate(nil)
-	e := g.Expect(1)
-	defer e.Close()
 	checks := 0
-	o, err := e.Wait(t.Context(), func(context.Context) (domain.Outcome, bool, error) {
+	failed, err := g.Expect(1, soon()).Wait(t.Context(), func(context.Context) (string, bool, error) {
 		switch checks++; checks {
 		case 1:
-			return domain.Outcome{}, false, nil
+			return "", false, nil
 		case 2:
-			return domain.Outcome{}, true, errors.New("database unavailable")
+			return "", true, errors.New("database unavailable")
 		}
-		return domain.Outcome{OrderID: 1, Failed: "sold_out"}, true, nil
+		return "sold_out", true, nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, domain.Outcome{OrderID: 1, Failed: "sold_out"}, o)
+	require.Equal(t, "sold_out", failed)
 	require.Equal(t, 3, checks)
 }
 
-func TestCloseRemovesExpectation(t *testing.T) {
-	g := newGate(nil)
-	a, b := g.Expect(1), g.Expect(1)
-	a.Close()
-	a.Close()
-	g.deliver("1 garbage 2:sold_out")
-	require.Empty(t, arrived(a))
-	require.Len(t, arrived(b), 1)
-	g.deliver("1") // a second outcome is dropped
-	b.Close()
-	require.Empty(t, g.waiting)
+func TestExpectationsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(nil)
+		a := g.Expect(1, time.Now().Add(time.Second))
+		b := g.Expect(1, time.Now().Add(time.Minute))
+		g.Expect(2, time.Now()) // of a purchase that its batch takes up too late
+		time.Sleep(2 * time.Second)
+		g.deliver("1 garbage 2:sold_out")
+		require.Empty(t, arrived(a))
+		require.Len(t, arrived(b), 1)
+		g.deliver("1") // a second outcome is dropped
+		time.Sleep(time.Minute)
+		require.Empty(t, g.waiting)
+	})
 }
 
 func TestRunReconnects(t *testing.T) {
@@ -110,8 +110,7 @@ func TestRunReconnects(t *testing.T) {
 	rdb := server.Client(t)
 	g := listening(t, rdb)
 	require.NoError(t, server.Restart())
-	e := g.Expect(1)
-	defer e.Close()
+	e := g.Expect(1, soon())
 	require.Eventually(t, func() bool {
 		g.publish(t.Context(), []domain.StreamEntry{{
 			Admissions: []domain.Admission{{OrderID: 1, ReplyTo: g.Instance()}}, Ends: make([]domain.End, 1),
@@ -164,15 +163,13 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 		for id := range int64(n) {
 			buyers.Go(func() {
 				time.Sleep(time.Duration(id) * time.Second / n)
-				e := g.Expect(id + 1)
-				defer e.Close()
-				_, err := e.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
+				_, err := g.Expect(id+1, soon()).Wait(ctx, func(ctx context.Context) (string, bool, error) {
 					checks.Add(1)
 					ticket, err := g.Ticket(ctx, id+1, id+1, voucher)
 					if err == nil && (ticket.OrderID != id+1 || ticket.Ahead == nil) {
 						wrong.Add(1)
 					}
-					return domain.Outcome{}, false, err
+					return "", false, err
 				})
 				if !errors.Is(err, context.Canceled) {
 					wrong.Add(1)
@@ -202,10 +199,10 @@ func TestWaitEndsWhileRedisHangs(t *testing.T) {
 		g, start := newGate(rdb), time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := g.Expect(1).Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
+		_, err := g.Expect(1, soon()).Wait(ctx, func(ctx context.Context) (string, bool, error) {
 			_, err := g.Ticket(ctx, 10, 1, voucher)
 			require.ErrorIs(t, err, domain.ErrUnavailable)
-			return domain.Outcome{}, false, err
+			return "", false, err
 		})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, time.Second, time.Since(start))

@@ -27,17 +27,16 @@ type Gate interface {
 	Ticket(ctx context.Context, userID, orderID, voucherID int64) (domain.Ticket, error)
 	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
 	Instance() string
-	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
-	// subscription; a second Close has no effect.
-	Expect(orderID int64) OutcomeWaiter
+	// Expect subscribes to the outcome of an admission until a time. It must be called before Reserve.
+	Expect(orderID int64, until time.Time) OutcomeWaiter
 }
 
 // OutcomeWaiter is a subscription to the outcome of an admission.
 type OutcomeWaiter interface {
-	// Wait returns the outcome as soon as a message delivers it or check finds it. Messages may be lost, so Wait calls
-	// check from time to time. It returns the error of ctx when ctx ends.
-	Wait(ctx context.Context, check func(context.Context) (o domain.Outcome, known bool, err error)) (domain.Outcome, error)
-	Close()
+	// Wait returns the outcome as soon as a message delivers it or check finds it: the reason of a failure, as an error
+	// code of the API, or "" if the order is committed. Messages may be lost, so Wait calls check from time to time. It
+	// returns the error of ctx when ctx ends.
+	Wait(ctx context.Context, check func(context.Context) (failed string, known bool, err error)) (failed string, err error)
 }
 
 // GateStore is the database as lane queue uses it.
@@ -112,19 +111,18 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, boo
 	if r.outcome == nil {
 		return r.order, r.replayed, nil
 	}
-	defer r.outcome.Close()
 
 	ctx, cancel := context.WithDeadline(ctx, domain.Earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
 
-	end, err := r.outcome.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
+	failed, err := r.outcome.Wait(ctx, func(ctx context.Context) (string, bool, error) {
 		return l.findOutcome(ctx, r.order)
 	})
 	if err != nil {
 		return r.order, r.replayed, nil //nolint:nilerr // without an outcome in time, the order is queued
 	}
-	if end.Failed != "" {
-		return domain.Order{}, false, l.failure(ctx, p, end.Failed)
+	if failed != "" {
+		return domain.Order{}, false, l.failure(ctx, p, failed)
 	}
 
 	// A message has only the order id. If Redis lost the id counter, ids are issued twice and the message may be about
@@ -161,15 +159,15 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	return reservation{err: fmt.Errorf("%w: the gate could not decide in time", domain.ErrUnavailable)}
 }
 
-func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome, bool, error) {
+func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (failed string, known bool, err error) {
 	t, err := l.gate.Ticket(ctx, o.UserID, o.ID, o.VoucherID)
 
 	// Without a ticket the order is committed, or Redis lost its data. The store tells.
 	if errors.Is(err, domain.ErrNotFound) {
-		return domain.Outcome{OrderID: o.ID}, true, nil
+		return "", true, nil
 	}
 
-	return domain.Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", err
+	return t.Failed, t.Failed != "", err
 }
 
 func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) error {
@@ -240,7 +238,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 
 		if p.Wait > 0 && !p.SoldOut {
 			as[n].ReplyTo = l.gate.Instance()
-			results[i].outcome = l.expect(p.orderID, p.Deadline)
+			results[i].outcome = l.gate.Expect(p.orderID, p.Deadline)
 		}
 	}
 
@@ -296,7 +294,6 @@ func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
 		return
 	}
 
-	r.close()
 	var earlier *domain.RepeatedError
 	if !errors.As(err, &earlier) {
 		*r = reservation{order: domain.Order{ID: p.orderID}, err: err}
@@ -307,16 +304,8 @@ func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
 	r.order.ID = earlier.OrderID
 
 	if p.Wait > 0 {
-		r.outcome = l.expect(earlier.OrderID, p.Deadline)
+		r.outcome = l.gate.Expect(earlier.OrderID, p.Deadline)
 	}
-}
-
-// expect subscribes to the outcome of an order until the deadline of its purchase. Place has returned by then, even if
-// it left before the batch and will not close the subscription.
-func (l *Queue) expect(orderID int64, until time.Time) OutcomeWaiter {
-	w := l.gate.Expect(orderID)
-	time.AfterFunc(time.Until(until), w.Close)
-	return w
 }
 
 // replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.
@@ -370,12 +359,6 @@ func (l *Queue) replayStored(
 	}
 
 	return rest, nil
-}
-
-func (r *reservation) close() {
-	if r.outcome != nil {
-		r.outcome.Close()
-	}
 }
 
 // inUseFor is how long a gate counts as in use after a reservation.
