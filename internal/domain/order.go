@@ -148,22 +148,28 @@ func (p Purchase) Order(id int64) Order {
 	}
 }
 
+// Order returns the order that an admission becomes, to be paid until expires.
+func (a *Admission) Order(expires time.Time) Order {
+	return Order{
+		ID:        a.OrderID,
+		UserID:    a.UserID,
+		VoucherID: a.VoucherID,
+		Status:    OrderPendingPayment,
+		Amount:    a.Amount,
+		Currency:  a.Currency,
+		CreatedAt: a.At,
+		ExpiresAt: expires,
+		OfferID:   a.OfferID,
+	}
+}
+
 // Order returns the order that a ticket represents. payTimeout is the default of the server. ExpiresAt is provisional
 // while the order is queued: see Committer.Commit.
 func (t *Ticket) Order(payTimeout time.Duration) Order {
-	o := Order{
-		ID:        t.OrderID,
-		UserID:    t.UserID,
-		VoucherID: t.VoucherID,
-		Status:    OrderQueued,
-		Amount:    t.Amount,
-		Currency:  t.Currency,
-		CreatedAt: t.At,
-		ExpiresAt: t.At.Add(cmp.Or(t.PayTimeout, payTimeout)),
-		Reason:    t.Failed,
-		Ahead:     t.Ahead,
-		OfferID:   t.OfferID,
-	}
+	o := t.Admission.Order(t.At.Add(cmp.Or(t.PayTimeout, payTimeout)))
+	o.Status = OrderQueued
+	o.Reason = t.Failed
+	o.Ahead = t.Ahead
 
 	if t.Failed != "" {
 		o.Status = OrderFailed

@@ -29,24 +29,15 @@ type Committer struct {
 func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	errs := make([]error, len(as))
 	orders := make([]domain.NewOrder, len(as))
-	for i, a := range as {
+	for i := range as {
+		a := &as[i]
 		orders[i] = domain.NewOrder{
+			Order:      a.Order(c.expires(a)),
 			Limit:      a.Limit,
 			Round:      a.Round,
 			Key:        a.Key,
-			Generation: &as[i].Generation,
+			Generation: &a.Generation,
 			Trace:      a.Trace,
-			Order: domain.Order{
-				ID:        a.OrderID,
-				UserID:    a.UserID,
-				VoucherID: a.VoucherID,
-				Status:    domain.OrderPendingPayment,
-				Amount:    a.Amount,
-				Currency:  a.Currency,
-				CreatedAt: a.At,
-				ExpiresAt: c.expires(&a),
-				OfferID:   a.OfferID,
-			},
 		}
 	}
 
