@@ -114,7 +114,7 @@ func (w *wiring) newParts() (*parts, error) {
 		topics: topics,
 		lanes:  lanes,
 		shop:   w.newShop(topics, lanes),
-		money:  w.newMoney(topics, lanes),
+		money:  w.newMoney(lanes),
 		keys:   w.newIdempotency(),
 	}, nil
 }
@@ -238,6 +238,7 @@ type lanes struct {
 	counters *salestats.Counters
 	monitor  *salestats.Monitor
 	mode     orderLane
+	returns  service.UnitReleaser
 }
 
 func (w *wiring) newLanes(t *topics) *lanes {
@@ -267,6 +268,11 @@ func (w *wiring) newLanes(t *topics) *lanes {
 	w.metrics.registry.MustRegister(lagCollector(l.gate))
 	l.mode = w.newLane(l.gate, workers, orders)
 	l.monitor = w.newSaleMonitor(l, t.saleSubscribers)
+	l.returns = service.UnitReleaser{
+		Sales: l.sales,
+		Queue: l.mode.queue,
+		Moved: t.movedOrders.publish,
+	}
 
 	return l
 }
@@ -298,7 +304,7 @@ func (w *wiring) newShop(t *topics, l *lanes) *shop {
 		PayTimeout:  w.cfg.PayTimeout,
 		MaxInFlight: maxInFlight,
 		Codes:       s.codes,
-		Moved:       t.movedOrders.publish,
+		Returns:     l.returns,
 		Observe:     w.metrics.order,
 		ObserveKey:  w.metrics.keyed,
 	})
@@ -354,19 +360,13 @@ type money struct {
 	alerts     alerts.Collector
 }
 
-func (w *wiring) newMoney(t *topics, l *lanes) *money {
-	returns := service.UnitReleaser{
-		Sales: l.sales,
-		Queue: l.mode.queue,
-		Moved: t.movedOrders.publish,
-	}
-
+func (w *wiring) newMoney(l *lanes) *money {
 	m := &money{provider: w.newProvider()}
 	m.payments = service.NewPayments(service.PaymentsConfig{
 		Store:     w.store,
 		Providers: map[string]domain.PaymentProvider{m.provider.name: m.provider},
 		Default:   m.provider.name,
-		Returns:   returns,
+		Returns:   l.returns,
 		Now:       w.now,
 		Log:       w.log,
 		Observe:   w.metrics.payment,
@@ -374,7 +374,7 @@ func (w *wiring) newMoney(t *topics, l *lanes) *money {
 
 	m.closer = &service.Closer{
 		Store:   w.store,
-		Returns: returns,
+		Returns: l.returns,
 		Closed:  w.metrics.closed,
 	}
 

@@ -221,7 +221,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.store, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: domain.NewRedeemCodes(s.keys), Moved: e.Subscribers.Notify,
+			Codes: domain.NewRedeemCodes(s.keys), Returns: e.returns,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
 		Payments: service.NewPayments(service.PaymentsConfig{

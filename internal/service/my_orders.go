@@ -19,12 +19,11 @@ func (s *Orders) Cancel(ctx context.Context, claim *domain.Claim, by domain.Acto
 		At:      domain.Moment(s.cfg.Now()),
 		Claim:   claim,
 	})
-	returns := s.returns()
 	if err != nil {
-		return domain.Order{}, returns.notYet(ctx, by.Owner(), id, err)
+		return domain.Order{}, s.cfg.Returns.notYet(ctx, by.Owner(), id, err)
 	}
 
-	returns.Release(ctx, o)
+	s.cfg.Returns.Release(ctx, o)
 	return o, nil
 }
 
@@ -122,16 +121,8 @@ func (s *Orders) moveAtCounter(ctx context.Context, m domain.OrderMove, check fu
 		return domain.Order{}, err
 	}
 
-	s.returns().moved(o.ID)
+	s.cfg.Returns.moved(o.ID)
 	return o, nil
-}
-
-func (s *Orders) returns() UnitReleaser {
-	return UnitReleaser{
-		Sales: s.cfg.Sales,
-		Queue: s.cfg.Queue,
-		Moved: s.cfg.Moved,
-	}
 }
 
 // RedeemCode marks the paid order with the given redeem code as used.

@@ -83,9 +83,9 @@ type OrdersConfig struct {
 	// The most concurrent purchases in this process; further ones fail with ErrOverloaded.
 	MaxInFlight int
 	// The reservations of lane queue; nil in the other lanes.
-	Queue ReservationStore
-	Codes domain.RedeemCodes
-	Moved func(orderID int64) // see UnitReleaser
+	Queue   ReservationStore
+	Returns UnitReleaser
+	Codes   domain.RedeemCodes
 	// May be nil.
 	Observe OrderObserver
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or

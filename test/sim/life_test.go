@@ -382,7 +382,7 @@ func (w *world) start(i int) {
 	s.sales = service.NewSales(service.SalesConfig{Loader: w.store, Changed: func(id int64) { w.invalidate(w.servers[1-i], id) }})
 	cfg := service.OrdersConfig{
 		Store: w.store, Sales: s.sales, Unpaid: entry.NewUnpaid(w.real), Now: time.Now, PayTimeout: payTimeout, MaxInFlight: 100,
-		Codes: redeemCodes,
+		Codes: redeemCodes, Returns: service.UnitReleaser{Sales: s.sales},
 	}
 	switch w.lane {
 	case "lock":
@@ -393,14 +393,13 @@ func (w *world) start(i int) {
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 		s.other = service.NewOrders(cfg)
 		gate := serverGate{w.gate, w}
-		cfg.Lane, cfg.Queue = lane.NewQueue(gate, w.ids, w.store, nil), gate
+		cfg.Lane, cfg.Queue, cfg.Returns.Queue = lane.NewQueue(gate, w.ids, w.store, nil), gate, gate
 	}
-	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}
 	s.orders = service.NewOrders(cfg)
-	s.closer = &service.Closer{Store: w.store, Returns: returns}
+	s.closer = &service.Closer{Store: w.store, Returns: cfg.Returns}
 	s.vouchers = service.NewVouchers(service.VouchersConfig{Store: w.store, Sales: s.sales, Queue: cfg.Queue, Now: time.Now})
 	s.payments = service.NewPayments(service.PaymentsConfig{
-		Store: w.store, Returns: returns, Now: time.Now, Log: silent,
+		Store: w.store, Returns: cfg.Returns, Now: time.Now, Log: silent,
 		Providers: map[string]domain.PaymentProvider{"sandbox": branch{w.bank, "sandbox"}, "other": branch{w.bank, "other"}},
 	})
 }
