@@ -54,15 +54,10 @@ type SalesConfig struct {
 type Sales struct {
 	cfg     SalesConfig
 	cache   *cache.Cache[int64, *sale]
-	reads   *batch.Batcher[int64, saleRead]
+	reads   *batch.Batcher[int64, batch.Found[*domain.Voucher]]
 	catalog cache.Refreshed[*Catalog]
 	// Lookups of users missing from an outdated buyerList.
 	staleLookups *rate.Limiter
-}
-
-type saleRead struct {
-	voucher *domain.Voucher
-	err     error
 }
 
 // sale is the cache entry of one voucher.
@@ -78,8 +73,7 @@ func NewSales(cfg SalesConfig) *Sales {
 		cfg.Changed = func(int64) {}
 	}
 	s := &Sales{cfg: cfg, staleLookups: rate.NewLimiter(staleLookupsPerSecond, staleLookupsPerSecond)}
-	fail := func(err error) saleRead { return saleRead{err: domain.BatchError(err)} }
-	s.reads = batch.New(batch.Config[int64, saleRead]{Run: s.readBatch, Fail: fail})
+	s.reads = batch.NewLookup(s.readBatch, domain.BatchError)
 	s.cache = cache.New[int64](cache.Options[*sale]{MaxEntries: maxSales, IdleTTL: saleKept})
 	s.catalog.Read = s.readCatalog
 	s.catalog.Fresh = catalogFresh
@@ -116,34 +110,24 @@ func (s *Sales) read(ctx context.Context, id int64) (*domain.Voucher, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
 	defer cancel()
 	r := s.reads.DoContext(ctx, 0, id)
-	return r.voucher, r.err
+	if r.Err == nil && r.Value == nil {
+		return nil, domain.ErrNotFound
+	}
+	return r.Value, r.Err
 }
 
-func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
+func (s *Sales) readBatch(ctx context.Context, ids []int64) (map[int64]*domain.Voucher, error) {
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
 	vouchers, err := s.cfg.Loader.Vouchers(ctx, slices.Compact(unique))
+
 	found := make(map[int64]*domain.Voucher, len(vouchers))
-
 	for i := range vouchers {
-		found[vouchers[i].ID] = &vouchers[i]
+		// A copy, because the voucher would keep the others of the batch in memory.
+		found[vouchers[i].ID] = new(vouchers[i])
 	}
 
-	reads := make([]saleRead, len(ids))
-	for i, id := range ids {
-		v := found[id]
-		switch {
-		case err != nil:
-			reads[i].err = err
-		case v == nil:
-			reads[i].err = domain.ErrNotFound
-		default:
-			// A copy, because v would keep the others of the batch in memory.
-			reads[i].voucher = new(*v)
-		}
-	}
-
-	return reads
+	return found, err
 }
 
 // Get returns the voucher as it was less than a second ago. While the database cannot be read, it returns the last

@@ -26,8 +26,8 @@ type UnpaidStore interface {
 // Unpaid applies the limits of unpaid orders: to every purchase and before a pass is issued. Concurrent calls share
 // queries. It is safe for concurrent use.
 type Unpaid struct {
-	records   *batch.Batcher[domain.SaleUser, lookup[domain.SaleRecord]]
-	unpaid    *batch.Batcher[int64, lookup[int]]
+	records   *batch.Batcher[domain.SaleUser, batch.Found[domain.SaleRecord]]
+	unpaid    *batch.Batcher[int64, batch.Found[int]]
 	purchases *purchaseCounters
 }
 
@@ -56,34 +56,13 @@ func (c *purchaseCounters) add(userID int64, at time.Time) int {
 	}
 }
 
-// lookup is the result of one key of a shared query.
-type lookup[V any] struct {
-	value V
-	err   error
-}
-
 // NewUnpaid returns Unpaid.
 func NewUnpaid(store UnpaidStore) *Unpaid {
 	return &Unpaid{
-		records:   sharedLookup(store.SaleRecords),
-		unpaid:    sharedLookup(store.UnpaidOrders),
+		records:   batch.NewLookup(store.SaleRecords, domain.BatchError),
+		unpaid:    batch.NewLookup(store.UnpaidOrders, domain.BatchError),
 		purchases: new(purchaseCounters),
 	}
-}
-
-// sharedLookup returns a batcher whose calls share queries. A key that read does not return has the zero value.
-func sharedLookup[K comparable, V any](read func(context.Context, []K) (map[K]V, error)) *batch.Batcher[K, lookup[V]] {
-	return batch.New(batch.Config[K, lookup[V]]{
-		Run: func(ctx context.Context, keys []K) []lookup[V] {
-			values, err := read(ctx, keys)
-			results := make([]lookup[V], len(keys))
-			for i, k := range keys {
-				results[i] = lookup[V]{values[k], err}
-			}
-			return results
-		},
-		Fail: func(err error) lookup[V] { return lookup[V]{err: domain.BatchError(err)} },
-	})
 }
 
 // MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders and the pass of a waiting room allow the
@@ -119,27 +98,27 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	r := u.records.Do(0, domain.SaleUser{UserID: p.UserID, VoucherID: p.VoucherID}, p.Deadline)
 	switch {
-	case r.err != nil:
-		return r.err
-	case r.value.Active >= v.Sale.LimitPerUser:
-		return &domain.DuplicateOrderError{OrderID: r.value.Newest}
+	case r.Err != nil:
+		return r.Err
+	case r.Value.Active >= v.Sale.LimitPerUser:
+		return &domain.DuplicateOrderError{OrderID: r.Value.Newest}
 	}
 
-	if err := r.value.MayOrder(v.Sale, p.At); err != nil {
+	if err := r.Value.MayOrder(v.Sale, p.At); err != nil {
 		return err
 	}
-	if r.value.HasUsed(p.Round) {
+	if r.Value.HasUsed(p.Round) {
 		return domain.ErrPassExpired
 	}
 
 	return nil
 }
 
-func tooMany(n lookup[int], limit int) error {
-	if n.err == nil && n.value >= limit {
+func tooMany(n batch.Found[int], limit int) error {
+	if n.Err == nil && n.Value >= limit {
 		return domain.ErrUnpaidElsewhere
 	}
-	return n.err
+	return n.Err
 }
 
 // MayEnter implements Limits. A sale without a waiting room and a limit of unpaid orders admits all users.
@@ -150,10 +129,10 @@ func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, 
 
 	if room || limited && v.Sale.EndedUnpaid {
 		r := u.records.DoContext(ctx, 0, domain.SaleUser{UserID: userID, VoucherID: v.ID})
-		if r.err != nil {
-			return record, r.err
+		if r.Err != nil {
+			return record, r.Err
 		}
-		record = r.value
+		record = r.Value
 	}
 
 	// The pass of a buyer with an order would hold a unit for nothing.
