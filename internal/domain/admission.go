@@ -123,8 +123,6 @@ type GateView struct {
 	Cold bool // not loaded
 	// Cold, and a load is running.
 	Loading bool
-	// Cold, but some of its keys exist.
-	Leftovers bool
 	// A key has a wrong type or is not a number.
 	Broken bool
 

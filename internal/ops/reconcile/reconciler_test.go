@@ -207,7 +207,9 @@ func TestUnusedGateIsIgnored(t *testing.T) {
 	w.view = domain.GateView{Cold: true}
 	w.facts.Holders, w.facts.Active, w.facts.Voucher.Sale.Stock = nil, 0, 100
 	require.Empty(t, w.report(w.reconciler(), false).Findings, "cold before the first purchase")
-	w.view = domain.GateView{Cold: true, Leftovers: true, Loading: true}
+	w.facts.Active, w.facts.Voucher.Sale.Stock = 1, 99
+	require.Len(t, w.report(w.reconciler(), false).Findings, 1)
+	w.view.Loading = true
 	require.Empty(t, w.report(w.reconciler(), false).Findings, "cold while a loader works")
 
 	require.Empty(t, w.report(w.reconciler(func(c *Config) { c.Gate = nil }), true).Findings)

@@ -87,7 +87,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, voucherID int64) (*snapsh
 	}
 
 	s.cold = s.serving && s.gate.Cold && !s.gate.Loading &&
-		(s.gate.Leftovers || s.facts.Active > 0 || len(s.gate.Queue)+len(s.gate.Tickets) > 0)
+		(s.facts.Active > 0 || len(s.gate.Queue)+len(s.gate.Tickets) > 0)
 
 	r.compareTickets(s)
 	return s, nil

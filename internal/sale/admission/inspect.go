@@ -74,18 +74,11 @@ func (i *inspection) readLevel(ctx context.Context) error {
 
 	i.view.Cold = true
 	for _, k := range i.segments {
-		var keys, loads *redis.IntCmd
-		_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-			keys = p.Exists(ctx, k.buyers, k.meta)
-			loads = p.Exists(ctx, k.loading)
-			return nil
-		})
+		loads, err := i.gate.cfg.Redis.Exists(ctx, k.loading).Result()
 		if err != nil {
 			return err
 		}
-
-		i.view.Leftovers = i.view.Leftovers || keys.Val() > 0
-		i.view.Loading = i.view.Loading || loads.Val() > 0
+		i.view.Loading = i.view.Loading || loads > 0
 	}
 
 	return nil
