@@ -170,7 +170,7 @@ type GateStore interface {
 
 // StreamEntry is an entry of the queue: admissions of one voucher that were reserved together.
 type StreamEntry struct {
-	// The key of its stream; empty means that of the voucher's first segment.
+	// The key of its stream.
 	Stream string
 	// Its id in the stream.
 	Entry string

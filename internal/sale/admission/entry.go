@@ -1,28 +1,18 @@
 package admission
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"seckill/internal/domain"
 )
 
-var errMixedRows = errors.New("admission: the entry has rows of several vouchers")
-
-// Parse parses an entry of one of the Streams. It returns an error if a row is malformed or the rows are of several
-// vouchers; the gate writes no such entry.
+// Parse parses an entry of one of the Streams. It returns an error if it is malformed; the gate writes no such entry.
 func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	text, _ := fields["rows"].(string)
 	as, err := parseRows(text)
 	if err != nil {
 		return domain.StreamEntry{}, err
-	}
-
-	voucher := as[0].VoucherID
-	if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.VoucherID != voucher }) {
-		return domain.StreamEntry{}, errMixedRows
 	}
 
 	// An earlier version wrote no generation.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -292,11 +293,8 @@ func (l *load) compareBuilt(ctx context.Context) (bool, error) {
 func (l *load) run(ctx context.Context) error {
 	start := time.Now()
 	working, stop := context.WithCancelCause(ctx)
-	renewed := make(chan struct{})
-	go func() {
-		defer close(renewed)
-		l.renew(working, stop)
-	}()
+	var renewing sync.WaitGroup
+	renewing.Go(func() { l.renew(working, stop) })
 
 	t, err := l.build(working)
 	if errors.Is(context.Cause(working), errStale) && err != nil {
@@ -305,7 +303,7 @@ func (l *load) run(ctx context.Context) error {
 	}
 
 	stop(nil)
-	<-renewed
+	renewing.Wait()
 
 	if err != nil {
 		for _, s := range l.segments {

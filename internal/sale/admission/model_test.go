@@ -426,8 +426,9 @@ func (m *model) settleAgain(int64) {
 	}
 	a := m.past[m.rnd.IntN(len(m.past))]
 	ends := []domain.End{{}, {Failed: "sold_out"}, {Dead: "poison"}, {Again: true}}
-	late := domain.StreamEntry{Entry: "1-1", Admissions: []domain.Admission{a}, Ends: []domain.End{ends[m.rnd.IntN(4)]}}
-	require.NoError(m.t, m.g.Settle(m.t.Context(), []domain.StreamEntry{late}))
+	require.NoError(m.t, m.g.Settle(m.t.Context(), []domain.StreamEntry{{
+		Stream: shardOf(a.VoucherID).Stream(), Entry: "1-1", Admissions: []domain.Admission{a}, Ends: []domain.End{ends[m.rnd.IntN(4)]},
+	}}))
 }
 
 // cut deletes entries of a voucher, and loads its gate again, which removes their tickets.

@@ -51,6 +51,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 		g := listening(t, rdb)
 		here := g.Instance()
 		p := domain.StreamEntry{
+			Stream: shardOf(voucher).Stream(),
 			Admissions: []domain.Admission{
 				{OrderID: 1, ReplyTo: here}, {OrderID: 2, ReplyTo: here}, {OrderID: 3, ReplyTo: "elsewhere"},
 				{OrderID: 4, ReplyTo: here}, {OrderID: 5, ReplyTo: here}, {OrderID: 6},

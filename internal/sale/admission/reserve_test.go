@@ -82,7 +82,6 @@ func TestParse(t *testing.T) {
 	for name, fields := range map[string]map[string]any{
 		"nothing":            {},
 		"an empty row":       {"rows": "1 10 7 1 100 1000 CNY \n"},
-		"two vouchers":       {"rows": "1 10 7 1 100 1000 CNY \n2 11 23 1 100 1000 CNY "},
 		"tries not a number": {"rows": "1 10 7 1 100 1000 CNY ", "tries": "some"},
 		"unknown fields":     {"order": "1", "user": "10", "voucher": "7"},
 	} {

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +79,7 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 
 	for at, entries := range parts {
 		id := at.voucherID
-		s, err := shardOfStream(cmp.Or(at.stream, shardOf(id).Stream()))
+		s, err := shardOfStream(at.stream)
 		if err != nil {
 			return err
 		}
