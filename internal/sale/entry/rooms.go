@@ -81,7 +81,7 @@ type RoomsConfig struct {
 type Rooms struct {
 	cfg    RoomsConfig
 	clock  clock
-	joins  *batch.Batcher[join, joined]
+	joins  *batch.Batcher[join, batch.Found[uint32]]
 	leaves *batch.Batcher[leave, error]
 	// ticks is a semaphore: one element while a tick runs.
 	ticks chan struct{}
@@ -99,11 +99,6 @@ type openLine struct {
 type join struct {
 	voucherID int64
 	request   domain.PlaceRequest
-}
-
-type joined struct {
-	number uint32
-	err    error
 }
 
 type leave struct {
@@ -127,30 +122,24 @@ func NewRooms(cfg RoomsConfig) *Rooms {
 	}
 
 	// The key of a call is the voucher, and a batch has one key.
-	r.joins = batch.New(batch.Config[join, joined]{
-		Run:  r.join,
-		Fail: func(err error) joined { return joined{err: domain.BatchError(err)} },
-	})
+	r.joins = batch.NewLookup(r.join, domain.BatchError)
 	r.leaves = batch.New(batch.Config[leave, error]{Run: r.leave, Fail: domain.BatchError})
 	return r
 }
 
-func (r *Rooms) join(ctx context.Context, items []join) []joined {
+func (r *Rooms) join(ctx context.Context, items []join) (map[join]uint32, error) {
 	requests := make([]domain.PlaceRequest, len(items))
 	for i := range items {
 		requests[i] = items[i].request
 	}
 
 	numbers, err := r.cfg.Store.JoinRoom(ctx, items[0].voucherID, requests)
-	results := make([]joined, len(items))
-	for i := range items {
-		results[i].err = err
-		if err == nil {
-			results[i].number = numbers[i]
-		}
+	joined := make(map[join]uint32, len(numbers))
+	for i, number := range numbers {
+		joined[items[i]] = number
 	}
 
-	return results
+	return joined, err
 }
 
 func (r *Rooms) leave(ctx context.Context, items []leave) []error {
@@ -160,12 +149,7 @@ func (r *Rooms) leave(ctx context.Context, items []leave) []error {
 	}
 
 	err := r.cfg.Store.LeaveRoom(ctx, items[0].voucherID, places)
-	results := make([]error, len(items))
-	for i := range results {
-		results[i] = err
-	}
-
-	return results
+	return slices.Repeat([]error{err}, len(items))
 }
 
 func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {

@@ -172,18 +172,18 @@ func (s *Service) place(ctx context.Context, userID int64, v *domain.Voucher, l 
 	item := join{voucherID: v.ID, request: domain.PlaceRequest{UserID: userID, Lost: -1}}
 	for {
 		place := s.Rooms.joins.DoContext(ctx, v.ID, item)
-		if place.err != nil {
-			return Admission{}, place.err
+		if place.Err != nil {
+			return Admission{}, place.Err
 		}
 
-		t := l.poll(place.number, v.Sale, s.Rooms.clock.now())
+		t := l.poll(place.Value, v.Sale, s.Rooms.clock.now())
 		missed := t.state == turnOver || record.HasUsed(t.round)
 		if !missed || item.request.Lost >= 0 {
-			return s.admission(userID, v, place.number, t)
+			return s.admission(userID, v, place.Value, t)
 		}
 
 		// The turn of the user is over; the next place is at the end of the line.
-		item.request.Lost = int64(place.number)
+		item.request.Lost = int64(place.Value)
 	}
 }
 
