@@ -198,7 +198,8 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Passes:  entry.NewPasses(s.keys),
 		Tickets: entry.NewTickets(s.keys),
 		Rooms: entry.NewRooms(entry.RoomsConfig{
-			Store: e.store, Sales: sales, Peers: noPeers{}, Changed: func(int64) {},
+			Store: e.store, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Admitted: func(int) {},
+			Sells: func(context.Context) error { return nil },
 		}),
 	}
 	e.rooms = entries.Rooms

@@ -427,7 +427,7 @@ const reportLife = 5 * time.Second
 
 // admitNext returns the admission that is due, with the next sequence number, or one without numbers. At most rate buyers
 // are admitted per second, and no more than there are units for: valid passes that have not bought count as units.
-func (l *line) admitNext(reports []report, sale *domain.Sale, stock int64, now time.Time) domain.RoomEvent {
+func (l *line) admitNext(sale *domain.Sale, stock int64, now time.Time) domain.RoomEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
@@ -453,7 +453,7 @@ func (l *line) admitNext(reports []report, sale *domain.Sale, stock int64, now t
 	}
 
 	var positions []uint32
-	for _, r := range reports {
+	for _, r := range l.reports {
 		if now.Sub(time.UnixMilli(r.At)) > reportLife {
 			continue
 		}

@@ -64,7 +64,8 @@ func (r *testRoom) ask(n uint32) turn { return r.poll(n, r.sale, r.now) }
 func (r *testRoom) admit(after time.Duration, others ...report) []uint32 {
 	r.now = r.now.Add(after)
 	r.read()
-	e := r.admitNext(append(others, r.report(100, r.now)), r.sale, r.room.Stock, r.now)
+	r.keep(append(others, r.report(100, r.now)))
+	e := r.admitNext(r.sale, r.room.Stock, r.now)
 	if len(e.Numbers) > 0 {
 		r.read(e)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -66,11 +65,11 @@ type RoomsConfig struct {
 	Peers Peers
 	// Stock returns how many units a sale may still sell if the database does not know all orders; nil if it does.
 	Stock func(ctx context.Context, voucherID int64) (int64, error)
-	// Sells returns why this server can place no orders, besides a database that fails; nil as far as it knows. May be nil.
+	// Sells returns why this server can place no orders, besides a database that fails; nil as far as it knows.
 	Sells func(ctx context.Context) error
 	// Changed is called when the state of the waiting buyers of a sale may have changed.
 	Changed func(voucherID int64)
-	// Admitted receives the number of buyers of every admission that this server makes. May be nil.
+	// Admitted receives the number of buyers of every admission that this server makes.
 	Admitted func(n int)
 }
 
@@ -108,13 +107,6 @@ type leave struct {
 
 // NewRooms returns Rooms. Their Tasks admit buyers.
 func NewRooms(cfg RoomsConfig) *Rooms {
-	if cfg.Admitted == nil {
-		cfg.Admitted = func(int) {}
-	}
-	if cfg.Sells == nil {
-		cfg.Sells = func(context.Context) error { return nil }
-	}
-
 	r := &Rooms{
 		cfg:   cfg,
 		lines: map[int64]*openLine{},
@@ -210,7 +202,7 @@ func (r *Rooms) tick(ctx context.Context) error {
 	defer cancel()
 
 	lines := r.inUse()
-	reports := r.exchangeAll(ctx, lines)
+	r.exchangeAll(ctx, lines)
 	if err := r.read(ctx); err != nil {
 		return err
 	}
@@ -221,7 +213,7 @@ func (r *Rooms) tick(ctx context.Context) error {
 	sells := r.sells(ctx)
 	errs := []error{sells}
 	for id, l := range lines {
-		errs = append(errs, r.admit(ctx, id, l, reports[id], sells == nil))
+		errs = append(errs, r.admit(ctx, id, l, sells == nil))
 	}
 
 	return errors.Join(errs...)
@@ -297,7 +289,7 @@ func (r *Rooms) read(ctx context.Context) error {
 }
 
 // admit starts a room whose sale has begun. If this server sells, it records that and admits the buyers who are due.
-func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []report, sells bool) error {
+func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, sells bool) error {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
 	if err != nil || v.Sale == nil {
 		return err
@@ -355,7 +347,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		return nil
 	}
 
-	e := l.admitNext(reports, v.Sale, stock, now)
+	e := l.admitNext(v.Sale, stock, now)
 	if len(e.Numbers) == 0 {
 		return nil
 	}
@@ -393,19 +385,12 @@ func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, err
 }
 
 // exchangeAll is exchange for every line, at the same time: a Redis that hangs costs a tick the time of one exchange.
-func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int64][]report {
-	ids := slices.Collect(maps.Keys(lines))
-	reports := loop.All(ids, func(id int64) []report {
-		some := r.exchange(ctx, id, lines[id])
-		lines[id].keep(some)
-		return some
-	})
-
-	all := make(map[int64][]report, len(ids))
-	for i, id := range ids {
-		all[id] = reports[i]
+func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) {
+	var exchanging sync.WaitGroup
+	for id, l := range lines {
+		exchanging.Go(func() { l.keep(r.exchange(ctx, id, l)) })
 	}
-	return all
+	exchanging.Wait()
 }
 
 // exchange returns the reports of all servers, or only that of this one while Redis is down.
