@@ -152,22 +152,13 @@ func entryTime(id string) time.Time {
 // scan calls visit for the fields of a hash, which it reads in pages. A field that exists from begin to end is visited
 // at least once.
 func (g *Gate) scan(ctx context.Context, key string, visit func(field, value string)) error {
-	for cursor := uint64(0); ; {
-		page, next, err := g.cfg.Redis.HScan(ctx, key, cursor, "", scanCount).Result()
-		if err != nil {
-			return err
-		}
-
-		// A page is field, value, field, value ...
-		for n := 0; n+1 < len(page); n += 2 {
-			visit(page[n], page[n+1])
-		}
-
-		cursor = next
-		if cursor == 0 {
-			return nil
-		}
+	scan := g.cfg.Redis.HScan(ctx, key, 0, "", scanCount).Iterator()
+	for scan.Next(ctx) {
+		field := scan.Val()
+		scan.Next(ctx)
+		visit(field, scan.Val())
 	}
+	return scan.Err()
 }
 
 // entries calls visit for the entries of a shard's stream after the entry last (empty: for all), which it reads in
