@@ -392,11 +392,8 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 		require.Equal(t, tc.want, err, name)
 		require.Equal(t, tc.id, o.ID, name)
 		require.Equal(t, tc.id == 5, replayed, name)
-		require.Empty(t, orders.lookups, name)
 
-		for range maxLookups { // of a slow database
-			orders.lookups <- struct{}{}
-		}
+		require.True(t, orders.lookups.TryAcquire(maxLookups), name) // those of a slow database
 		if tc.id == 5 {
 			requireReplay(t, orders, 7, 5)
 		}

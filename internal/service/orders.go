@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"seckill/internal/domain"
@@ -96,15 +97,15 @@ type OrdersConfig struct {
 // Orders places, reads, cancels and redeems orders. It is safe for concurrent use.
 type Orders struct {
 	cfg OrdersConfig
-	// A semaphore: one element per running purchase.
-	inFlight chan struct{}
+	// Running purchases.
+	inFlight *semaphore.Weighted
 	// Running purchases with a key.
 	keyed   singleflight.Group
 	repeats *batch.Batcher[domain.KeyedPurchase, domain.Placed]
 	// Nil in lane queue, where Redis refuses repeated purchases as cheaply.
 	recent *recentBuyers
-	// A semaphore: one element per lookup of a user's earlier orders.
-	lookups chan struct{}
+	// Lookups of a user's earlier orders.
+	lookups *semaphore.Weighted
 }
 
 // ReservationStore gives access to the reservations of lane queue: admissions that are not orders in the database, or
@@ -136,8 +137,8 @@ func NewOrders(cfg OrdersConfig) *Orders {
 
 	o := &Orders{
 		cfg:      cfg,
-		inFlight: make(chan struct{}, cfg.MaxInFlight),
-		lookups:  make(chan struct{}, maxLookups),
+		inFlight: semaphore.NewWeighted(int64(cfg.MaxInFlight)),
+		lookups:  semaphore.NewWeighted(maxLookups),
 	}
 
 	if cfg.Queue == nil {
@@ -296,12 +297,10 @@ func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Vouche
 	p.ExpiresAt = p.At.Add(cmp.Or(p.PayTimeout, s.cfg.PayTimeout))
 	p.Window = domain.Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 
-	select {
-	case s.inFlight <- struct{}{}:
-		defer func() { <-s.inFlight }()
-	default:
+	if !s.inFlight.TryAcquire(1) {
 		return domain.Order{}, false, domain.ErrOverloaded
 	}
+	defer s.inFlight.Release(1)
 
 	if err := s.keepOffer(ctx, p, v.Offer); err != nil {
 		return domain.Order{}, false, err
@@ -382,13 +381,10 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 	}
 
 	counts := known == isBuyer
-	if known == mayBeBuyer || known == wasNoBuyer && s.cfg.Sales.staleLookups.Allow() {
-		select {
-		case s.lookups <- struct{}{}:
-			defer func() { <-s.lookups }()
-			counts = true
-		default:
-		}
+	mayCount := known == mayBeBuyer || known == wasNoBuyer && s.cfg.Sales.staleLookups.Allow()
+	if mayCount && s.lookups.TryAcquire(1) {
+		defer s.lookups.Release(1)
+		counts = true
 	}
 
 	o, err := s.findByKey(ctx, p)
@@ -417,12 +413,10 @@ func limited(sale *domain.Sale) bool {
 // without the lane, in which presses at the same time may find the user's lock taken. It returns no order and no error if the
 // lane has to decide: the user may buy again, too many lookups are running, or one of them failed.
 func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
-	select {
-	case s.lookups <- struct{}{}:
-		defer func() { <-s.lookups }()
-	default:
+	if !s.lookups.TryAcquire(1) {
 		return domain.Order{}, false, nil
 	}
+	defer s.lookups.Release(1)
 
 	o, err := s.findByKey(ctx, p)
 	switch {

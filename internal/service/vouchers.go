@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"seckill/internal/domain"
 )
 
@@ -47,8 +49,8 @@ type VouchersConfig struct {
 // Vouchers creates, checks, publishes, changes and reads vouchers. It is safe for concurrent use.
 type Vouchers struct {
 	cfg VouchersConfig
-	// A semaphore: one element per list that is being read from the database.
-	deep chan struct{}
+	// Lists that are being read from the database.
+	deep *semaphore.Weighted
 }
 
 // maxDeep bounds the concurrent reads of lists that the catalog does not contain.
@@ -56,7 +58,7 @@ const maxDeep = 2
 
 // NewVouchers returns Vouchers.
 func NewVouchers(cfg VouchersConfig) *Vouchers {
-	return &Vouchers{cfg: cfg, deep: make(chan struct{}, maxDeep)}
+	return &Vouchers{cfg: cfg, deep: semaphore.NewWeighted(maxDeep)}
 }
 
 // Create validates and publishes a voucher. Errors: *InvalidError, ErrUnavailable.
@@ -225,12 +227,10 @@ func (s *Vouchers) Catalog(ctx context.Context) (*Catalog, error) {
 // Older reads a list that the catalog does not contain (Catalog.List) from the database. At most maxDeep such reads run
 // at a time. Errors: ErrOverloaded (maxDeep reads are running), ErrUnavailable.
 func (s *Vouchers) Older(ctx context.Context, f domain.VoucherFilter, now time.Time) ([]*domain.Voucher, error) {
-	select {
-	case s.deep <- struct{}{}:
-		defer func() { <-s.deep }()
-	default:
+	if !s.deep.TryAcquire(1) {
 		return nil, domain.ErrOverloaded
 	}
+	defer s.deep.Release(1)
 
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"seckill/internal/domain"
 	"seckill/internal/kit/cache"
 )
@@ -68,10 +70,10 @@ type Work struct {
 
 	// given has the newest challenge of each user and sale.
 	given *cache.Cache[domain.SaleUser, givenChallenge]
-	// admits holds the challenges that are being made or wait for it.
-	admits chan struct{}
-	// running holds the derivations: half of the processors, so that purchases keep the others.
-	running chan struct{}
+	// admits are the challenges that are being made or wait for it.
+	admits *semaphore.Weighted
+	// running are the derivations: on half of the processors, so that purchases keep the others.
+	running *semaphore.Weighted
 }
 
 // givenChallenge is a challenge that its user gets again until a time.
@@ -96,8 +98,8 @@ func NewWork(secrets domain.Keyring, now func() time.Time) *Work {
 		secrets: signers,
 		now:     now,
 		given:   cache.New[domain.SaleUser](cache.Options[givenChallenge]{MaxEntries: maxReused}),
-		admits:  make(chan struct{}, maxDerivations),
-		running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		admits:  semaphore.NewWeighted(maxDerivations),
+		running: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
 	}
 }
 
@@ -162,19 +164,15 @@ func (w *Work) solved(by domain.SaleUser, nonce string) {
 
 // give makes a challenge when a processor is free for it. Error: domain.ErrOverloaded, also if ctx ends first.
 func (w *Work) give(ctx context.Context, to domain.SaleUser) (givenChallenge, error) {
-	select {
-	case w.admits <- struct{}{}:
-		defer func() { <-w.admits }()
-	default:
+	if !w.admits.TryAcquire(1) {
 		return givenChallenge{}, domain.ErrOverloaded
 	}
+	defer w.admits.Release(1)
 
-	select {
-	case w.running <- struct{}{}:
-		defer func() { <-w.running }()
-	case <-ctx.Done():
+	if w.running.Acquire(ctx, 1) != nil {
 		return givenChallenge{}, domain.ErrOverloaded
 	}
+	defer w.running.Release(1)
 
 	return w.newChallenge(to)
 }

@@ -158,14 +158,11 @@ func TestChallengeIsSolvedOnce(t *testing.T) {
 // occupied returns a Work all of whose processors are busy. done makes them available.
 func occupied() (w *Work, done func()) {
 	w = work(0)
-	for range cap(w.running) {
-		w.running <- struct{}{}
+	processors := int64(0)
+	for w.running.TryAcquire(1) {
+		processors++
 	}
-	return w, func() {
-		for range cap(w.running) {
-			<-w.running
-		}
-	}
+	return w, func() { w.running.Release(processors) }
 }
 
 // TestDerivationsAreBounded: users wait for a processor, a bounded number of them; the others are refused at once. All entries of
@@ -175,7 +172,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const entries = 60 // of an account, for two sales
 		w, free := occupied()
-		accounts := cap(w.admits)/2 - 1
+		const accounts = maxDerivations/2 - 1
 		given := make(chan string, accounts*entries+2)
 		enter := func(user, voucher int64) {
 			text, _ := w.Challenge(t.Context(), user, voucher)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"seckill/internal/domain"
 	"seckill/internal/kit/batch"
 	"seckill/internal/kit/loop"
@@ -82,8 +84,8 @@ type Rooms struct {
 	clock  clock
 	joins  *batch.Batcher[join, batch.Found[uint32]]
 	leaves *batch.Batcher[leave, error]
-	// ticks is a semaphore: one element while a tick runs.
-	ticks chan struct{}
+	// ticks lets one tick run at a time.
+	ticks *semaphore.Weighted
 
 	mu    sync.Mutex
 	lines map[int64]*openLine
@@ -110,7 +112,7 @@ func NewRooms(cfg RoomsConfig) *Rooms {
 	r := &Rooms{
 		cfg:   cfg,
 		lines: map[int64]*openLine{},
-		ticks: make(chan struct{}, 1),
+		ticks: semaphore.NewWeighted(1),
 	}
 
 	// The key of a call is the voucher, and a batch has one key.
@@ -163,12 +165,10 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
 
-	select {
-	case r.ticks <- struct{}{}:
-		defer func() { <-r.ticks }()
-	case <-ctx.Done():
+	if r.ticks.Acquire(ctx, 1) != nil {
 		return nil, domain.ErrUnavailable
 	}
+	defer r.ticks.Release(1)
 
 	r.mu.Lock()
 	ready = l.ready
@@ -195,8 +195,10 @@ func (r *Rooms) Tasks() []loop.Task {
 }
 
 func (r *Rooms) tick(ctx context.Context) error {
-	r.ticks <- struct{}{}
-	defer func() { <-r.ticks }()
+	if err := r.ticks.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer r.ticks.Release(1)
 
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
