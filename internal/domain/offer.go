@@ -9,7 +9,7 @@ import (
 // of the voucher and its shop.
 type Offer struct {
 	// A hash of the other fields.
-	ID       OfferID `json:"-"`
+	ID       OfferID `json:"-" gorm:"serializer:optional"`
 	Title    string  `json:"title"`
 	SubTitle string  `json:"sub_title,omitempty"`
 	Rules    string  `json:"rules,omitempty"`
@@ -24,13 +24,6 @@ type Offer struct {
 // OfferID is a hash of an offer, so that the same offer has the same id on every server. The zero value stands for an
 // unknown one.
 type OfferID [16]byte
-
-// Scan implements sql.Scanner.
-func (id *OfferID) Scan(column any) error {
-	stored, _ := column.([]byte)
-	copy(id[:], stored)
-	return nil
-}
 
 // NewOffer returns the offer of a voucher.
 func NewOffer(v *Voucher, shopName string) *Offer {

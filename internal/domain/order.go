@@ -93,7 +93,7 @@ type Order struct {
 	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.
 	Ahead *int64 `json:"ahead,omitempty" gorm:"-"`
 	// The offer of what was bought; zero if another program or an earlier release placed the order.
-	OfferID OfferID `json:"-"`
+	OfferID OfferID `json:"-" gorm:"serializer:optional"`
 	// Offer is what was bought or, if OfferID is unknown, what the voucher says now. It is nil if the voucher does not
 	// exist, and in code that shows no order.
 	Offer *Offer `json:"-" gorm:"-"`

@@ -33,20 +33,20 @@ type RoomCursor struct {
 // Room is the stored state of the waiting room of a sale. The numbers below Size are the lobby, the arrivals before
 // the start, in an order that the seed decides. Later numbers follow in the order of arrival.
 type Room struct {
-	VoucherID int64
+	VoucherID int64 `gorm:"primaryKey;autoIncrement:false"`
 	// The next free number.
 	Joined uint32
 	// Zero until the start, like Size and Seed.
-	StartedAt time.Time
+	StartedAt time.Time `gorm:"serializer:optional"`
 	// When a server could last sell; zero until the start.
-	Heartbeat time.Time
+	Heartbeat time.Time `gorm:"column:heartbeat_at;serializer:optional"`
 	Size      uint32
-	Seed      [32]byte
+	Seed      [32]byte `gorm:"serializer:optional"`
 	// Units left in the database.
-	Stock  int64
-	Events []RoomEvent
+	Stock  int64       `gorm:"->"`
+	Events []RoomEvent `gorm:"-"`
 	// By admission: the orders that were placed with its passes.
-	Bought map[uint32]int
+	Bought map[uint32]int `gorm:"-"`
 }
 
 // RoomOutage is how long a room is without a heartbeat before that counts as an outage, in which no pass expires.

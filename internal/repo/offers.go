@@ -10,14 +10,6 @@ import (
 	"seckill/internal/domain"
 )
 
-type offerRow struct {
-	domain.Offer
-	// Instead of that of the offer, because drivers store no arrays.
-	ID []byte
-}
-
-func (offerRow) TableName() string { return "offers" }
-
 // maxOffers bounds the offers that a Store remembers. They never change, so most orders are shown, and all but the first
 // of a sale are placed, without another statement.
 const maxOffers = 10_000
@@ -33,7 +25,7 @@ func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer, until time.Time)
 
 	_, err := s.offers.Load(ctx, o.ID, func(ctx context.Context) (*domain.Offer, error) {
 		return o, s.db.RetryUnavailable(ctx, func() error {
-			return s.db.Writer(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&offerRow{Offer: *o, ID: o.ID[:]}).Error
+			return s.db.Writer(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(new(*o)).Error
 		})
 	})
 

@@ -9,18 +9,23 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// optional is the serializer of numbers, of times, and of durations, which are columns of seconds. The zero value is NULL, but
-// 0 seconds in a column that is never NULL.
+// optional is the serializer of numbers, of times, of durations, which are columns of seconds, and of arrays of bytes, which
+// drivers do not store. The zero value is NULL, but 0 seconds in a column that is never NULL.
 type optional struct{}
 
 // Scan implements schema.SerializerInterface.
 func (optional) Scan(ctx context.Context, field *schema.Field, row reflect.Value, value any) error {
 	target := field.ReflectValueOf(ctx, row)
-	if target.Kind() == reflect.Struct {
+	switch target.Kind() {
+	case reflect.Struct:
 		var at sql.NullTime
 		err := at.Scan(value)
 		target.Set(reflect.ValueOf(at.Time))
 		return err
+	case reflect.Array:
+		stored, _ := value.([]byte)
+		reflect.Copy(target, reflect.ValueOf(stored))
+		return nil
 	}
 
 	var n sql.NullInt64
@@ -35,11 +40,19 @@ func (optional) Scan(ctx context.Context, field *schema.Field, row reflect.Value
 
 // Value implements schema.SerializerInterface.
 func (optional) Value(_ context.Context, field *schema.Field, _ reflect.Value, value any) (any, error) {
-	if reflect.ValueOf(value).IsZero() && !field.NotNull {
+	v := reflect.ValueOf(value)
+	if v.IsZero() && !field.NotNull {
 		return nil, nil //nolint:nilnil // NULL
+	}
+
+	if v.Kind() == reflect.Array {
+		stored := make([]byte, v.Len())
+		reflect.Copy(reflect.ValueOf(stored), v)
+		return stored, nil
 	}
 	if d, isDuration := value.(time.Duration); isDuration {
 		return int64(d / time.Second), nil
 	}
+
 	return value, nil
 }

@@ -19,18 +19,6 @@ import (
 
 // The rows of the tables. They do not leave this package.
 
-type roomRow struct {
-	VoucherID int64 `gorm:"primaryKey;autoIncrement:false"`
-	Joined    uint32
-	Size      uint32
-	Seed      []byte
-	StartedAt *time.Time
-
-	HeartbeatAt *time.Time
-}
-
-func (roomRow) TableName() string { return "rooms" }
-
 type placeRow struct {
 	VoucherID int64 `gorm:"primaryKey;autoIncrement:false"`
 	UserID    int64 `gorm:"primaryKey;autoIncrement:false"`
@@ -64,7 +52,7 @@ func (roomEventRow) TableName() string { return "room_log" }
 // is exact.
 func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error) {
 	numbers := make([]uint32, len(requests))
-	err := s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *roomRow, now time.Time) error {
+	err := s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *domain.Room, now time.Time) error {
 		var found []placeRow
 		users := column(requests, func(r *domain.PlaceRequest) int64 { return r.UserID })
 		if err := placesOf(tx, voucherID, users).Find(&found).Error; err != nil {
@@ -137,7 +125,7 @@ func placesOf(tx *gorm.DB, voucherID int64, users []int64) *gorm.DB {
 }
 
 // changeRoom runs fn in a transaction that has locked the row of a room, with the time of the database since then.
-func (s *Store) changeRoom(ctx context.Context, voucherID int64, fn func(tx *gorm.DB, room *roomRow, now time.Time) error) error {
+func (s *Store) changeRoom(ctx context.Context, voucherID int64, fn func(tx *gorm.DB, room *domain.Room, now time.Time) error) error {
 	return s.db.Write(ctx, func(tx *gorm.DB) error {
 		room, err := lockRoom(tx, voucherID)
 		if err != nil {
@@ -153,13 +141,13 @@ func (s *Store) changeRoom(ctx context.Context, voucherID int64, fn func(tx *gor
 	})
 }
 
-func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
-	var room roomRow
+func lockRoom(tx *gorm.DB, voucherID int64) (domain.Room, error) {
+	var room domain.Room
 	err := tx.Clauses(sqldb.ForUpdate).Take(&room, voucherID).Error
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return room, err
 	}
-	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&roomRow{VoucherID: voucherID}).Error; err != nil {
+	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&domain.Room{VoucherID: voucherID}).Error; err != nil {
 		return room, err
 	}
 	return room, tx.Clauses(sqldb.ForUpdate).Take(&room, voucherID).Error
@@ -168,8 +156,8 @@ func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
 // StartRoom implements entry.RoomStore. It reads the begin of the sale itself, under the lock of the room: an admin may
 // just have postponed it.
 func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error {
-	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *roomRow, now time.Time) error {
-		if room.StartedAt != nil {
+	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *domain.Room, now time.Time) error {
+		if !room.StartedAt.IsZero() {
 			return nil
 		}
 
@@ -190,7 +178,7 @@ func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) e
 
 // LeaveRoom implements entry.RoomStore.
 func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error {
-	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, _ *roomRow, now time.Time) error {
+	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, _ *domain.Room, now time.Time) error {
 		type key struct {
 			user   int64
 			number uint32
@@ -290,18 +278,17 @@ func appendEvent(tx *gorm.DB, e domain.RoomEvent) error {
 
 // Admit implements entry.RoomStore.
 func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
-	return s.changeRoom(ctx, e.VoucherID, func(tx *gorm.DB, _ *roomRow, _ time.Time) error { return appendEvent(tx, e) })
+	return s.changeRoom(ctx, e.VoucherID, func(tx *gorm.DB, _ *domain.Room, _ time.Time) error { return appendEvent(tx, e) })
 }
 
 // Heartbeat implements entry.RoomStore. The row of the room is locked, so that of several servers one ends an outage.
 func (s *Store) Heartbeat(ctx context.Context, voucherID int64) error {
-	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *roomRow, now time.Time) error {
-		last := room.HeartbeatAt
-		if last != nil && now.Sub(*last) > domain.RoomOutage {
+	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *domain.Room, now time.Time) error {
+		if !room.Heartbeat.IsZero() && now.Sub(room.Heartbeat) > domain.RoomOutage {
 			e := domain.RoomEvent{
 				VoucherID: voucherID,
 				Kind:      domain.RoomResumed,
-				Since:     *last,
+				Since:     room.Heartbeat,
 				At:        now,
 			}
 			if err := appendEvent(tx, e); err != nil {
@@ -332,42 +319,19 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([
 
 	ids := slices.Collect(maps.Keys(after))
 
-	var rows []struct {
-		Room  roomRow `gorm:"embedded"`
-		Stock int64
-	}
-
-	err = db.Model(&roomRow{}).Select("rooms.*, s.stock").Joins("JOIN seckill_vouchers s ON s.voucher_id = rooms.voucher_id").
-		Where("rooms.voucher_id IN ?", ids).Scan(&rows).Error
+	var rooms []domain.Room
+	err = db.Select("rooms.*, s.stock").Joins("JOIN seckill_vouchers s ON s.voucher_id = rooms.voucher_id").
+		Where("rooms.voucher_id IN ?", ids).Find(&rooms).Error
 	if err != nil {
 		return nil, now, s.db.Translate(err)
 	}
 
-	rooms := make([]domain.Room, 0, len(rows))
-	for i := range rows {
-		row := &rows[i].Room
-		room := domain.Room{
-			VoucherID: row.VoucherID,
-			Joined:    row.Joined,
-			Size:      row.Size,
-			Stock:     rows[i].Stock,
-			Bought:    bought[row.VoucherID],
-		}
-
-		if row.StartedAt != nil {
-			room.StartedAt = *row.StartedAt
-			copy(room.Seed[:], row.Seed)
-		}
-
-		if row.HeartbeatAt != nil {
-			room.Heartbeat = *row.HeartbeatAt
-		}
-
-		if room.Events, err = readEvents(db, row.VoucherID, after[row.VoucherID].Applied); err != nil {
+	for i := range rooms {
+		room := &rooms[i]
+		room.Bought = bought[room.VoucherID]
+		if room.Events, err = readEvents(db, room.VoucherID, after[room.VoucherID].Applied); err != nil {
 			return nil, now, s.db.Translate(err)
 		}
-
-		rooms = append(rooms, room)
 	}
 
 	return rooms, now, nil
