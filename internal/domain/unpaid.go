@@ -40,7 +40,7 @@ type SaleRecord struct {
 	// Orders that were cancelled before their deadline.
 	Cancelled int
 	// The last of these cancellations.
-	LastCancel time.Time
+	LastCancel time.Time `gorm:"serializer:optional"`
 	// The newest pass of a waiting room with which the user has bought; 0 if there is none.
 	LastRound uint32
 }

@@ -46,11 +46,7 @@ func (s *Store) ShopsOf(ctx context.Context, userID int64) (domain.ShopIDs, erro
 // Phones implements service.SearchStore.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
 	rows, err := list[userRow](s, s.db.Reader(ctx).Select("id", "phone").Where("id IN ? AND deleted_at IS NULL", userIDs))
-	phones := make(map[int64]string, len(rows))
-	for _, r := range rows {
-		phones[r.ID] = r.Phone
-	}
-	return phones, err
+	return mapped(rows, func(r *userRow) (int64, string) { return r.ID, r.Phone }), err
 }
 
 // UsersByPhoneEnd implements service.SearchStore.

@@ -18,6 +18,11 @@ func (optional) Scan(ctx context.Context, field *schema.Field, row reflect.Value
 	target := field.ReflectValueOf(ctx, row)
 	switch target.Kind() {
 	case reflect.Struct:
+		// SQLite returns the milliseconds of an expression, which has no declared type.
+		if millis, isNumber := value.(int64); isNumber {
+			value = time.UnixMilli(millis).UTC()
+		}
+
 		var at sql.NullTime
 		err := at.Scan(value)
 		target.Set(reflect.ValueOf(at.Time))

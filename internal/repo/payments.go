@@ -421,12 +421,7 @@ func paymentEnds(tx *gorm.DB, payments []paymentRow) (map[int64]time.Time, error
 	ids := column(payments, func(p *paymentRow) int64 { return p.OrderID })
 	var orders []orderRow
 	err := tx.Select("id", "expires_at").Where("id IN ? AND status = ?", ids, domain.OrderPendingPayment).Find(&orders).Error
-	ends := make(map[int64]time.Time, len(orders))
-	for i := range orders {
-		ends[orders[i].ID] = orders[i].ExpiresAt
-	}
-
-	return ends, err
+	return mapped(orders, func(o *orderRow) (int64, time.Time) { return o.ID, o.ExpiresAt }), err
 }
 
 // nextInquiry returns when a payment that is claimed now is queried again, or nil for never. end is when the time to pay its

@@ -346,10 +346,7 @@ func readBought(db *gorm.DB, after map[int64]domain.RoomCursor) (map[int64]map[u
 			return nil, err
 		}
 
-		all[id] = make(map[uint32]int, len(rounds))
-		for _, r := range rounds {
-			all[id][r.Seq] = r.Bought
-		}
+		all[id] = mapped(rounds, func(r *roomEventRow) (uint32, int) { return r.Seq, r.Bought })
 	}
 
 	return all, nil

@@ -98,11 +98,16 @@ func column[R, V any](rows []R, of func(r *R) V) []V {
 }
 
 func byKey[R any, K comparable](rows []R, of func(r *R) K) map[K]R {
-	keyed := make(map[K]R, len(rows))
+	return mapped(rows, func(r *R) (K, R) { return of(r), *r })
+}
+
+func mapped[R any, K comparable, V any](rows []R, of func(r *R) (K, V)) map[K]V {
+	values := make(map[K]V, len(rows))
 	for i := range rows {
-		keyed[of(&rows[i])] = rows[i]
+		k, v := of(&rows[i])
+		values[k] = v
 	}
-	return keyed
+	return values
 }
 
 func grouped[R any, K comparable](rows []R, of func(r *R) K) map[K][]R {

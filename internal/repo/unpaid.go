@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
@@ -17,11 +16,11 @@ import (
 // of them, and with one list of sales it would look up every combination.
 func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
 	q := &sqldb.Statement{}
-	q.Add(`SELECT user_id, voucher_id, COUNT(slot), COALESCE(MAX(CASE WHEN slot IS NOT NULL THEN id END), 0),
-			COUNT(CASE WHEN status = ? AND cancelled_at >= expires_at THEN 1 END),
-			COUNT(CASE WHEN status = ? AND cancelled_at < expires_at THEN 1 END),
-			MAX(CASE WHEN status = ? AND cancelled_at < expires_at THEN cancelled_at END),
-			COALESCE(MAX(entry_round), 0)
+	q.Add(`SELECT user_id, voucher_id, COUNT(slot) AS active, COALESCE(MAX(CASE WHEN slot IS NOT NULL THEN id END), 0) AS newest,
+			COUNT(CASE WHEN status = ? AND cancelled_at >= expires_at THEN 1 END) AS expired,
+			COUNT(CASE WHEN status = ? AND cancelled_at < expires_at THEN 1 END) AS cancelled,
+			MAX(CASE WHEN status = ? AND cancelled_at < expires_at THEN cancelled_at END) AS last_cancel,
+			COALESCE(MAX(entry_round), 0) AS last_round
 		FROM voucher_orders`+s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot)+" WHERE ",
 		domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled)
 
@@ -37,40 +36,13 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 
 	q.Add(" GROUP BY user_id, voucher_id")
 
-	rows, err := q.Rows(s.db.Reader(ctx))
-	if err != nil {
-		return nil, s.db.Translate(err)
+	type record struct {
+		domain.SaleUser
+		domain.SaleRecord
 	}
 
-	// rows.Err returns the error.
-	defer func() { _ = rows.Close() }()
-
-	records := make(map[domain.SaleUser]domain.SaleRecord, len(of))
-	for rows.Next() {
-		var u domain.SaleUser
-		var r domain.SaleRecord
-		var lastCancel any
-		err := rows.Scan(&u.UserID, &u.VoucherID, &r.Active, &r.Newest, &r.Expired, &r.Cancelled, &lastCancel, &r.LastRound)
-		if err != nil {
-			return nil, err
-		}
-
-		r.LastCancel = timeOf(lastCancel)
-		records[u] = r
-	}
-
-	return records, s.db.Translate(rows.Err())
-}
-
-func timeOf(value any) time.Time {
-	switch value := value.(type) {
-	case time.Time:
-		return value
-	case int64:
-		// SQLite returns the stored milliseconds, because an expression has no declared type.
-		return time.UnixMilli(value).UTC()
-	}
-	return time.Time{}
+	rows, err := sqldb.QueryRows[record](s.db.Reader(ctx), q)
+	return mapped(rows, func(r *record) (domain.SaleUser, domain.SaleRecord) { return r.SaleUser, r.SaleRecord }), s.db.Translate(err)
 }
 
 // UnpaidOrders implements entry.UnpaidStore.
@@ -78,16 +50,11 @@ func (s *Store) UnpaidOrders(ctx context.Context, users []int64) (map[int64]int,
 	query := "SELECT user_id, COUNT(*) AS orders FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) +
 		" WHERE user_id IN ? AND slot IS NOT NULL AND status = ? GROUP BY user_id"
 
-	var rows []struct {
+	type unpaid struct {
 		UserID int64
 		Orders int
 	}
 
-	err := s.db.Reader(ctx).Raw(query, users, domain.OrderPendingPayment).Scan(&rows).Error
-	counts := make(map[int64]int, len(rows))
-	for _, r := range rows {
-		counts[r.UserID] = r.Orders
-	}
-
-	return counts, s.db.Translate(err)
+	rows, err := list[unpaid](s, s.db.Reader(ctx).Raw(query, users, domain.OrderPendingPayment))
+	return mapped(rows, func(r *unpaid) (int64, int) { return r.UserID, r.Orders }), err
 }

@@ -246,13 +246,7 @@ func withShops(tx *gorm.DB, ids []int64) *gorm.DB {
 func presentOffers(db *gorm.DB, vouchers []int64) (map[int64]*domain.Offer, error) {
 	var rows []voucherRow
 	err := withShops(db.Session(&gorm.Session{}), vouchers).Find(&rows).Error
-
-	offers := make(map[int64]*domain.Offer, len(rows))
-	for i := range rows {
-		offers[rows[i].ID] = rows[i].voucher(nil).Offer
-	}
-
-	return offers, err
+	return mapped(rows, func(r *voucherRow) (int64, *domain.Offer) { return r.ID, r.voucher(nil).Offer }), err
 }
 
 // markEndedUnpaid sets Sale.EndedUnpaid of the sales that limit unpaid orders. It is read with the stock, so that a snapshot

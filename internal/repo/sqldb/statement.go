@@ -1,7 +1,6 @@
 package sqldb
 
 import (
-	"database/sql"
 	"strings"
 
 	"gorm.io/gorm"
@@ -36,14 +35,9 @@ func (q *Statement) In(values []any) {
 	q.Add(" IN (?"+strings.Repeat(",?", len(values)-1)+")", values...)
 }
 
-// Rows runs a query. The caller closes the rows.
-func (q *Statement) Rows(tx *gorm.DB) (*sql.Rows, error) {
-	return tx.Statement.ConnPool.QueryContext(tx.Statement.Context, q.sql.String(), q.args...)
-}
-
 // QueryRows runs a query and scans its rows.
 func QueryRows[T any](tx *gorm.DB, q *Statement) ([]T, error) {
-	rows, err := q.Rows(tx)
+	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, q.sql.String(), q.args...)
 	if err != nil {
 		return nil, err
 	}
