@@ -36,9 +36,7 @@ type SaleFacts struct {
 	VoucherID int64
 	// Sale is nil for a normal voucher and for one that does not exist.
 	Voucher Voucher
-	// Sum of stock_changes.
-	Additions int64
-	Active    int64 // active orders
+	Active  int64 // active orders
 	// The sum of their ids modulo LevelDigits.
 	Sum int64
 
@@ -69,13 +67,13 @@ type OrderFact struct {
 func (f *SaleFacts) Totals() SaleTotals {
 	b := SaleTotals{
 		VoucherID: f.VoucherID,
-		Additions: f.Additions,
 		Active:    f.Active,
 		BadSlots:  f.BadSlots.Count,
 	}
 
 	if s := f.Voucher.Sale; s != nil {
 		b.InitialStock = s.InitialStock
+		b.Additions = s.Added
 		b.Stock = s.Stock
 		b.OverLimit = int64(len(f.overLimit()))
 	}

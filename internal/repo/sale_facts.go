@@ -25,9 +25,6 @@ func (s *Store) SaleFacts(
 			return f, err
 		}
 
-		if f.Voucher.Sale != nil {
-			f.Additions = f.Voucher.Sale.Added
-		}
 		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {
 			return f, err
 		}
@@ -145,16 +142,12 @@ func overdue(tx *gorm.DB, voucherID int64, status domain.OrderStatus, column str
 func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error) {
 	var facts []domain.OrderFact
 	for some := range slices.Chunk(ids, idsPerQuery) {
-		orders, err := list[domain.Order](s, ofVoucher(s.db.Reader(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", some))
+		found, err := list[domain.OrderFact](s, ofVoucher(s.db.Reader(ctx), voucherID).
+			Select("id AS order_id, user_id, status IN ? AS active", domain.ActiveStatuses()).Where("id IN ?", some))
 		if err != nil {
 			return nil, err
 		}
-
-		for _, o := range orders {
-			facts = append(facts, domain.OrderFact{
-				Holder: domain.Holder{OrderID: o.ID, UserID: o.UserID}, Active: o.Status.Active(),
-			})
-		}
+		facts = append(facts, found...)
 	}
 
 	return facts, nil

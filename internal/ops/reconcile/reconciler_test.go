@@ -235,7 +235,6 @@ func TestFindingsThatNeedADecisionAreReported(t *testing.T) {
 		"slots":        {KindI2, orders(103).Orders, func(w *fakeSale) { w.facts.BadSlots = orders(103) }},
 		"oversold": {KindI1, orders(105, 104).Orders, func(w *fakeSale) {
 			w.facts.Voucher.Sale.InitialStock, w.facts.Voucher.Sale.Stock = 4, 0
-			w.facts.Additions = 0
 		}},
 		"undersold": {KindI5, orders(800).Orders, func(w *fakeSale) { w.facts.Voucher.Sale.Stock--; w.facts.Returned = orders(800) }},
 	} {
