@@ -47,11 +47,6 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 	return v
 }
 
-// entryColumns are the columns of a domain.Entry.
-var entryColumns = []string{
-	"entry_mode", "pass_ttl", "entry_epoch", "entry_challenge", "entry_opens_at", "entry_rate", "entry_paused", "entry_message",
-}
-
 type stockChangeRow struct {
 	ID        int64 `gorm:"primaryKey"`
 	VoucherID int64

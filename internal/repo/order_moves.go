@@ -224,13 +224,7 @@ func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Ord
 	}
 
 	res := tx.Model(&orderRow{}).Where("id IN ? AND status = ?", ids, m.From).
-		Updates(map[string]any{
-			"status":       m.To,
-			"slot":         nil,
-			"cancelled_at": at,
-			"updated_at":   at,
-		})
-
+		Updates(movedColumns(&orders[0], at))
 	switch {
 	case res.Error != nil:
 		return nil, res.Error

@@ -122,7 +122,7 @@ func (s *Store) changeVoucher(
 		return v, tx.Create(&sale).Error
 	}
 
-	return v, tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
+	return v, tx.Select("*").Omit("initial_stock", "stock", "created_at").Updates(&sale).Error
 }
 
 // DeleteDraft implements service.VoucherStore. A voucher has no orders until it is published, but other programs insert them.
