@@ -13,9 +13,8 @@ import (
 )
 
 type secondFactorRow struct {
-	UserID     int64 `gorm:"primaryKey;autoIncrement:false"`
-	Secret     []byte
-	LastStep   int64
+	UserID int64 `gorm:"primaryKey;autoIncrement:false"`
+	auth.SecondFactor
 	EnrolledAt time.Time
 }
 
@@ -32,7 +31,7 @@ func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, err
 		return false, err
 	}
 
-	factor := auth.SecondFactor{Secret: row.Secret, LastStep: row.LastStep}
+	factor := row.SecondFactor
 	confirmed, err := confirm(u.User, &factor)
 	if err != nil || !confirmed {
 		return false, err
@@ -69,9 +68,9 @@ func (s *Store) Enroll(
 		}
 
 		return u.User, tx.Create(&secondFactorRow{
-			UserID:     u.ID,
-			Secret:     seal(u.ID),
-			EnrolledAt: now,
+			UserID:       u.ID,
+			SecondFactor: auth.SecondFactor{Secret: seal(u.ID)},
+			EnrolledAt:   now,
 		}).Error
 	})
 }
