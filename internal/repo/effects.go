@@ -89,3 +89,12 @@ func (s *Store) writeOnce(
 }
 
 func doneBefore(int64) error { return nil }
+
+// readAgain returns an again of writeOnce that reads the resource into result.
+func readAgain[T any](ctx context.Context, result *T, read func(ctx context.Context, id int64) (T, error)) func(id int64) error {
+	return func(id int64) error {
+		var err error
+		*result, err = read(ctx, id)
+		return err
+	}
+}

@@ -19,7 +19,7 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 
 func (s *Store) moveOnce(ctx context.Context, m domain.OrderMove, then func(tx *gorm.DB, moved *orderRow) error) (domain.Order, error) {
 	var row orderRow
-	err := s.writeOnce(ctx, m.Claim, s.readOrderAgain(ctx, &row), func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, m.Claim, readAgain(ctx, &row.Order, s.anyOrder), func(tx *gorm.DB) (int64, error) {
 		var err error
 		if row, err = s.lockShownOrder(tx, m.By.Owner(), m.OrderID); err != nil {
 			return 0, err
@@ -48,12 +48,8 @@ func (s *Store) moveOnce(ctx context.Context, m domain.OrderMove, then func(tx *
 	return row.Order, err
 }
 
-func (s *Store) readOrderAgain(ctx context.Context, row *orderRow) func(id int64) error {
-	return func(id int64) error {
-		var err error
-		row.Order, err = s.Order(ctx, 0, id)
-		return err
-	}
+func (s *Store) anyOrder(ctx context.Context, id int64) (domain.Order, error) {
+	return s.Order(ctx, 0, id)
 }
 
 func requirePaid(tx *gorm.DB, orderID int64) error {

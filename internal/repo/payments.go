@@ -35,7 +35,9 @@ func (s *Store) BeginPayment(
 		if err := s.db.Writer(ctx).Take(&row, id).Error; err != nil {
 			return s.db.Translate(err)
 		}
-		return s.readOrderAgain(ctx, &order)(row.OrderID)
+		var err error
+		order.Order, err = s.Order(ctx, 0, row.OrderID)
+		return err
 	}
 
 	err := s.writeOnce(ctx, claim, again, func(tx *gorm.DB) (int64, error) {
@@ -675,12 +677,6 @@ func (s *Store) PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]d
 
 // ListPayments implements handler.Store.
 func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error) {
-	q := s.db.Reader(ctx).Table("payments p").Select("p.*, COALESCE(o.voucher_id, 0) AS voucher_id").
-		Joins("LEFT JOIN voucher_orders o ON o.id = p.order_id").Order("p.id DESC").Limit(p.Limit)
-
-	if p.Before > 0 {
-		q = q.Where("p.id < ?", p.Before)
-	}
-
-	return list[domain.SalePayment](s, q)
+	return list[domain.SalePayment](s, newest(s.db.Reader(ctx).Model(&paymentRow{}), p).
+		Select("payments.*, COALESCE((SELECT o.voucher_id FROM voucher_orders o WHERE o.id = payments.order_id), 0) AS voucher_id"))
 }

@@ -46,13 +46,7 @@ func (s *Store) Shops(ctx context.Context, p domain.Page) ([]domain.Shop, error)
 
 // CreateShop implements domain.ShopStore.
 func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *domain.Shop, by domain.Actor) error {
-	again := func(id int64) error {
-		var err error
-		*created, err = s.Shop(ctx, id)
-		return err
-	}
-
-	return s.writeOnce(ctx, claim, again, func(tx *gorm.DB) (int64, error) {
+	return s.writeOnce(ctx, claim, readAgain(ctx, created, s.Shop), func(tx *gorm.DB) (int64, error) {
 		row := *created
 		if err := tx.Create(&row).Error; err != nil {
 			return 0, err

@@ -16,7 +16,7 @@ import (
 
 // CreateVoucher implements service.VoucherStore.
 func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
-	return s.writeOnce(ctx, claim, s.readVoucherAgain(ctx, v), func(tx *gorm.DB) (int64, error) {
+	return s.writeOnce(ctx, claim, readAgain(ctx, v, s.Voucher), func(tx *gorm.DB) (int64, error) {
 		if err := requireImage(tx, v.ImageID); err != nil {
 			return 0, err
 		}
@@ -26,14 +26,6 @@ func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domai
 
 		return v.ID, writeChange(tx, v.ID, domain.ActionCreateVoucher, by, v.CreatedAt, "")
 	})
-}
-
-func (s *Store) readVoucherAgain(ctx context.Context, v *domain.Voucher) func(id int64) error {
-	return func(id int64) error {
-		var err error
-		*v, err = s.Voucher(ctx, id)
-		return err
-	}
 }
 
 func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
@@ -159,7 +151,7 @@ func (s *Store) DeleteDraft(ctx context.Context, id int64, by domain.Actor, at t
 // ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	var v domain.Voucher
-	err := s.writeOnce(ctx, c.Claim, s.readVoucherAgain(ctx, &v), func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, c.Claim, readAgain(ctx, &v, s.Voucher), func(tx *gorm.DB) (int64, error) {
 		change := stockChangeRow{
 			VoucherID: c.VoucherID,
 			Delta:     c.Delta,
@@ -203,7 +195,7 @@ func (s *Store) ChangeRoom(
 	}
 
 	var v domain.Voucher
-	err := s.writeOnce(ctx, claim, s.readVoucherAgain(ctx, &v), func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, claim, readAgain(ctx, &v, s.Voucher), func(tx *gorm.DB) (int64, error) {
 		var err error
 		v, err = s.changeVoucher(tx, id, action, by, func(v *domain.Voucher) (string, error) {
 			if v.Sale == nil {
