@@ -29,6 +29,7 @@ func (optional) Scan(ctx context.Context, field *schema.Field, row reflect.Value
 		return err
 	case reflect.Array:
 		stored, _ := value.([]byte)
+		target.SetZero()
 		reflect.Copy(target, reflect.ValueOf(stored))
 		return nil
 	}
