@@ -107,7 +107,6 @@ func setCookie(c *gin.Context, name, value string, age time.Duration) {
 	http.SetCookie(c.Writer, &cookie)
 }
 
-// overTLS reports whether the browser uses TLS.
 func overTLS(c *gin.Context) bool { return c.Request.URL.Scheme == "https" }
 
 const (

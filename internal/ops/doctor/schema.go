@@ -62,7 +62,6 @@ func appliedMigrations(ctx context.Context, pool *sql.DB, dialect string) ([]int
 	return versions, nil
 }
 
-// eachRow calls read for each row until it returns an error.
 func eachRow(ctx context.Context, pool *sql.DB, query string, read func(*sql.Rows) error) error {
 	rows, err := pool.QueryContext(ctx, query)
 	if err != nil {
