@@ -220,7 +220,13 @@ func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Ord
 	}
 
 	res := tx.Model(&orderRow{}).Where("id IN ? AND status = ?", ids, m.From).
-		Updates(movedColumns(&orders[0], at))
+		Updates(map[string]any{
+			"status":       m.To,
+			"slot":         nil,
+			"cancelled_at": at,
+			"updated_at":   at,
+		})
+
 	switch {
 	case res.Error != nil:
 		return nil, res.Error
