@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -251,7 +253,9 @@ func (p placer) PlaceOrders(_ context.Context, orders []domain.NewOrder) []domai
 func TestBatchIsInEachTrace(t *testing.T) {
 	tracer, spans := recorder(t)
 	since := time.Now().Add(-time.Second)
-	orders := tracer.Orders(placer(func([]domain.NewOrder) []domain.Placed { return []domain.Placed{{Err: domain.ErrUnavailable}} }))
+	orders := tracer.Orders(placer(func([]domain.NewOrder) []domain.Placed {
+		return slices.Repeat([]domain.Placed{{Err: domain.ErrUnavailable}}, 5)
+	}))
 	orders.PlaceOrders(t.Context(), []domain.NewOrder{
 		{}, {Trace: &domain.Trace{Parent: parent("1"), Since: since}}, {}, {Trace: &domain.Trace{Parent: parent("2"), Since: since}},
 		{Trace: &domain.Trace{Parent: "invalid"}},
@@ -268,6 +272,34 @@ func TestBatchIsInEachTrace(t *testing.T) {
 	work := times["1 transaction"]
 	wait := [2]time.Time{since, work[0]}
 	require.Equal(t, map[string][2]time.Time{"1 batch wait": wait, "1 transaction": work, "2 batch wait": wait, "2 transaction": work}, times)
+}
+
+type segmentedGate struct {
+	lane.Gate
+	errs []error
+}
+
+func (g segmentedGate) Reserve(context.Context, int64, domain.Window, []domain.Admission) []error {
+	return g.errs
+}
+
+// A segment that cannot be reached fails its own buyers only.
+func TestAdmissionFailsInTracesOfItsSegment(t *testing.T) {
+	tracer, spans := recorder(t)
+	errs := []error{domain.ErrUnavailable, nil, domain.ErrGateLacking, domain.ErrUnavailable}
+	as := make([]domain.Admission, len(errs))
+	for i := range as {
+		as[i].Trace = &domain.Trace{Parent: parent(strconv.Itoa(1 + i))}
+	}
+	tracer.Gate(segmentedGate{errs: errs}).Reserve(t.Context(), 1, domain.Window{}, as)
+
+	failed := map[string]bool{}
+	for _, s := range spans() {
+		if s.Name == "admission" {
+			failed[s.SpanContext.TraceID().String()[:1]] = s.Status.Code == codes.Error
+		}
+	}
+	require.Equal(t, map[string]bool{"1": true, "2": false, "3": false, "4": true}, failed)
 }
 
 type locks struct{ err error }

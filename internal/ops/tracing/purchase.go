@@ -78,7 +78,9 @@ type tracedGate struct {
 func (g tracedGate) Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) []error {
 	end := g.tracer.begin(ctx, "admission", len(as), func(i int) *domain.Trace { return as[i].Trace })
 	errs := g.Gate.Reserve(ctx, voucherID, w, as)
-	end(len(errs) > 0 && errors.Is(errs[0], domain.ErrUnavailable) && !errors.Is(errs[0], domain.ErrGateLacking))
+	end(func(i int) bool {
+		return errors.Is(errs[i], domain.ErrUnavailable) && !errors.Is(errs[i], domain.ErrGateLacking)
+	})
 	return errs
 }
 
@@ -99,15 +101,17 @@ type tracedOrders struct {
 func (s tracedOrders) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 	end := s.tracer.begin(ctx, "transaction", len(orders), func(i int) *domain.Trace { return orders[i].Trace })
 	placed := s.OrderPlacer.PlaceOrders(ctx, orders)
-	end(len(placed) > 0 && errors.Is(placed[0].Err, domain.ErrUnavailable))
+	end(func(i int) bool { return errors.Is(placed[i].Err, domain.ErrUnavailable) })
 	return placed
 }
 
 // begin ends the waits of the sampled purchases, and begins a span in the trace of each for the work that is done once for all.
 // size is the number of all purchases; traceOf returns the trace of one, nil unless it is sampled.
-func (t *Tracer) begin(ctx context.Context, name string, size int, traceOf func(i int) *domain.Trace) (end func(failed bool)) {
+func (t *Tracer) begin(
+	ctx context.Context, name string, size int, traceOf func(i int) *domain.Trace,
+) (end func(failed func(i int) bool)) {
 	begun := trace.WithTimestamp(time.Now())
-	var spans []trace.Span
+	spans := map[int]trace.Span{}
 	for i := range size {
 		of := traceOf(i)
 		if of == nil {
@@ -119,13 +123,13 @@ func (t *Tracer) begin(ctx context.Context, name string, size int, traceOf func(
 		wait.End(begun)
 
 		_, span := t.Start(parent, name, begun, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.Int("seckill.batch.size", size)))
-		spans = append(spans, span)
+		spans[i] = span
 	}
 
-	return func(failed bool) {
+	return func(failed func(i int) bool) {
 		ended := trace.WithTimestamp(time.Now())
-		for _, span := range spans {
-			if failed {
+		for i, span := range spans {
+			if failed(i) {
 				span.SetStatus(codes.Error, "unavailable")
 			}
 			span.End(ended)
