@@ -183,7 +183,7 @@ func paymentOfNotice(
 	case !row.Status.Received():
 		row.Amount = received.Amount
 		row.Currency = received.Currency
-	case row.Amount != received.Amount || row.Currency != received.Currency:
+	case row.Amount != received.Amount || !strings.EqualFold(row.Currency, received.Currency):
 		return nil, false, domain.Invalid("amount", "differs from the earlier notice of this payment")
 	}
 

@@ -273,6 +273,11 @@ func TestPaidInCurrencyOfOrder(t *testing.T) {
 			settled := env.Must(s.SettlePayment(t.Context(), "bank", n, now))(t)
 			require.Equal(t, domain.OrderPaid, settled.Order.Status, currency)
 			require.Equal(t, currency, settled.Payment.Currency)
+
+			// An earlier release stored the currency of the notice.
+			stored := s.db.Writer(t.Context()).Model(&paymentRow{}).Where("id = ?", settled.Payment.ID)
+			require.NoError(t, stored.Update("currency", n.Currency).Error)
+			env.Must(s.SettlePayment(t.Context(), "bank", n, now))(t)
 		}
 	})
 }
