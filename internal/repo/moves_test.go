@@ -77,6 +77,20 @@ func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
 	})
 }
 
+// Orders that expire together keep the other times that each has, as another program may have written them.
+func TestCloseExpiredKeepsOtherTimes(t *testing.T) {
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
+		placeOverdue(t, s, 1, 3, v.ID)
+		paid := s.db.Writer(t.Context()).Model(&orderRow{}).Where("id = 1")
+		require.NoError(t, paid.Update("paid_at", now).Error)
+		require.Len(t, closeExpired(t, s, 10), 3)
+		for id := range int64(3) {
+			o := env.Must(s.Order(t.Context(), 0, 1+id))(t)
+			require.Equal(t, id == 0, o.PaidAt != nil, 1+id)
+		}
+	})
+}
+
 // A transaction that has locked the row of one sale delays neither the closing of the orders of others, even if that sale has
 // more expired ones, nor the purchases of others.
 func TestCloseExpiredOfOtherSales(t *testing.T) {
