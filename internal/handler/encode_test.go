@@ -153,7 +153,7 @@ func TestFileForSpreadsheets(t *testing.T) {
 	require.Equal(t, "\uFEFFa;\"b; c\"\r\n\"say \"\"hi\"\"\";\"two\r\nlines, 大关 😀\"\r\n", b.String())
 
 	for _, formula := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "\r=1", `=HYPERLINK("http://x","y")`, "＝1", "＠1", " =1", "\u3000=1", "\ufeff=1", "\u200b+1",
-		"\u2003=1", "\u202f=1", "\u200e=1", "\u2060=1", "\u00ad=1", "\u3164=1", "\ufe661", "\tx",
+		"\u2003=1", "\u202f=1", "\u200e=1", "\u2060=1", "\u00ad=1", "\u3164=1", "\ufe661", "\tx", "=\u0338HYPERLINK(1)",
 	} {
 		require.Equal(t, []string{"'" + formula, "x"}, inert([]string{formula, "x"}))
 	}

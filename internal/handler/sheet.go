@@ -152,9 +152,10 @@ func newCSV(w io.Writer, separator rune, columns []string) *csv.Writer {
 // https://owasp.org/www-community/attacks/CSV_Injection.
 func inert(cells []string) []string {
 	for i, cell := range cells {
-		// Some programs skip what shows nothing.
-		shown := norm.NFKC.String(domain.Pasted(cell))
-		if strings.IndexAny(shown, "=+-@") == 0 || strings.IndexAny(cell, "\n\t\r") == 0 {
+		// Some programs skip what shows nothing. The sign is read alone, because a mark behind it composes = to ≠.
+		shown := strings.TrimLeftFunc(cell, func(r rune) bool { return domain.Pasted(string(r)) == "" })
+		sign, _ := utf8.DecodeRuneInString(shown)
+		if strings.IndexAny(norm.NFKC.String(string(sign)), "=+-@") == 0 || strings.IndexAny(cell, "\n\t\r") == 0 {
 			cells[i] = "'" + cell
 		}
 	}
