@@ -41,7 +41,7 @@ type Config struct {
 	SMSCountries  []string       `name:"sms-countries" env:"SECKILL_SMS_COUNTRIES" default:"CN" placeholder:"COUNTRY" help:"Countries whose mobile numbers can log in, as ISO codes such as CN,DE (${default})."`
 	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Demo mode: login codes in a response header, sample shops and vouchers. Default: on with the embedded database, off otherwise."`
 	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Rate limits per address, session and user, and the quotas of login codes: ${enum} (${default}). Off is for load tests."`
-	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted. Empty: none."`
+	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For and X-Forwarded-Proto, or else Forwarded, are trusted. Empty: none."`
 	Timezone      string         `env:"SECKILL_TIMEZONE" default:"Asia/Shanghai" placeholder:"ZONE" help:"Time zone of the hm-dianping pages, whose times have none, and of times in previews of links (${default})."`
 	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"Time after which an unpaid order is closed (${default})."`
 	Retention     time.Duration  `env:"SECKILL_RETENTION" default:"26280h" placeholder:"DURATION" help:"Time after which an account without a login, a session and an order is erased (${default}); 0: never."`

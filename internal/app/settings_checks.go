@@ -343,7 +343,7 @@ const (
 
 func (c settings) checkProxies(context.Context) doctor.Result {
 	const change = "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>"
-	networks := c.trustedNetworks()
+	networks := handler.ParseProxies(c.Proxies)
 	public := slices.ContainsFunc(networks, func(n netip.Prefix) bool {
 		return n.Bits() < shortestV6 || n.Addr().Is4() && n.Bits() < shortestV4
 	})
@@ -366,18 +366,6 @@ func (c settings) checkProxies(context.Context) doctor.Result {
 	}
 
 	return doctor.Good("%s", strings.Join(c.Proxies, ", "))
-}
-
-// trustedNetworks returns the networks in c.Proxies. IPv4 networks in the form of IPv6 are IPv4.
-func (c settings) trustedNetworks() []netip.Prefix {
-	networks := handler.ParseProxies(c.Proxies)
-	for i, n := range networks {
-		if a := n.Addr(); a.Is4In6() && n.Bits() >= 96 {
-			n = netip.PrefixFrom(a.Unmap(), n.Bits()-96)
-		}
-		networks[i] = n.Masked()
-	}
-	return networks
 }
 
 // checkOpsAddr accepts the addresses from which only this machine and its private network can reach the ops port. In a

@@ -287,7 +287,7 @@ func TestForwardedAddresses(t *testing.T) {
 			got := ""
 			var logs strings.Builder
 			h := identifyClient(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = address(r).String() }),
-				ParseProxies([]string{"127.0.0.1", "10.0.0.0/8"}), slog.New(slog.NewTextHandler(&logs, nil)))
+				ParseProxies([]string{"127.0.0.1", "::ffff:10.0.0.0/104"}), slog.New(slog.NewTextHandler(&logs, nil)))
 
 			for range 2 {
 				r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)

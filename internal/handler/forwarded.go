@@ -78,14 +78,20 @@ func address(r *http.Request) netip.Addr {
 	return client.Addr().Unmap().WithZone("")
 }
 
-// ParseProxies parses addresses and networks. It leaves out any other entry.
+// ParseProxies parses addresses and networks; IPv4 ones in the form of IPv6 are IPv4. It leaves out any other entry.
 func ParseProxies(list []string) []netip.Prefix {
 	var parsed []netip.Prefix
 	for _, text := range list {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			parsed = append(parsed, p)
-		} else if a, err := netip.ParseAddr(text); err == nil {
-			parsed = append(parsed, netip.PrefixFrom(a, a.BitLen()))
+		p, _ := netip.ParsePrefix(text)
+		if a, err := netip.ParseAddr(text); err == nil {
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+
+		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+		}
+		if p.IsValid() {
+			parsed = append(parsed, p.Masked())
 		}
 	}
 	return parsed
