@@ -90,8 +90,9 @@ func (s *site) salePage(find func(context.Context, int64) (Sale, bool, error), m
 
 		w.Header().Add("Vary", "Accept-Language")
 
-		// A cache between a trusted proxy and the server sees this header only.
+		// A cache between a trusted proxy and the server sees these headers only.
 		w.Header().Add("Vary", "X-Forwarded-Proto")
+		w.Header().Add("Vary", "Forwarded")
 		page.ServeHTTP(w, r)
 	})
 }

@@ -393,7 +393,7 @@ func TestSalePageHasPreview(t *testing.T) {
 		r := get(t, scheme+"://example.com/sales/7", "X-Forwarded-Proto", claimed)
 		require.Equal(t, http.StatusOK, r.StatusCode)
 		assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
-		assert.Subset(t, r.Header.Values("Vary"), []string{"Accept-Language", "X-Forwarded-Proto"})
+		assert.Subset(t, r.Header.Values("Vary"), []string{"Accept-Language", "X-Forwarded-Proto", "Forwarded"})
 		text := body(t, r)
 		for _, tag := range []string{
 			`<title>Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅</title>`,
