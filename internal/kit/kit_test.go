@@ -206,7 +206,7 @@ func TestRefreshedByAge(t *testing.T) {
 	})
 }
 
-// A reported change is in every value that Get returns afterwards, even if a read that runs has not seen it.
+// A reported change is in every value that Get and Kept return afterwards, even if a read that runs has not seen it.
 func TestRefreshedAfterChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{takes: 100 * time.Millisecond}
@@ -223,6 +223,12 @@ func TestRefreshedAfterChange(t *testing.T) {
 		r.Change(func(n int) int { return -n })
 		n = env.Must(r.Get(t.Context()))(t)
 		require.Equal(t, -2, n)
+
+		time.Sleep(400 * time.Millisecond)
+		require.Equal(t, -2, r.Kept(t.Context(), time.Second).Value) // starts the third read
+		synctest.Wait()
+		r.Outdate()
+		require.Equal(t, 4, r.Kept(t.Context(), time.Second).Value)
 	})
 }
 

@@ -225,6 +225,8 @@ func (s *Sales) Change(id int64) {
 func (s *Sales) Forget(id int64) {
 	e, ok := s.cache.Get(id)
 	if !ok {
+		// A load that runs may have begun before the change.
+		s.cache.Delete(id)
 		return
 	}
 

@@ -89,6 +89,29 @@ func TestSalesSoldOutAndBack(t *testing.T) {
 	require.Equal(t, int64(5), v.Sale.Stock)
 }
 
+// A change that this process made while the first read of a voucher ran, or a later one, is in every read that follows.
+func TestSalesSeeOwnChangeDuringRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changed := false
+		s := newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
+			v := openSale(5)
+			v.Sale.Entry.Paused = changed
+			time.Sleep(100 * time.Millisecond) // as a busy database
+			return v, nil
+		}})
+		for range 2 {
+			changed = false
+			s.Forget(1)
+			go func() { _, _ = s.Get(t.Context(), 1) }()
+			synctest.Wait()
+
+			changed = true
+			s.Forget(1)
+			require.True(t, env.Must(s.Get(t.Context(), 1))(t).Sale.Entry.Paused)
+		}
+	})
+}
+
 // A change by another process is seen within a second, even without an invalidation message.
 func TestSalesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -109,30 +109,41 @@ func (r *Refreshed[T]) lastErr() error {
 	return r.err
 }
 
-// Kept returns the last reading, of which there must be one. If it is stale, Kept waits at most for a time for the next
-// one, unless the last read failed or the running one takes too long already.
+// Kept returns the last reading, of which there must be one. If it is stale, Kept waits at most for a time for one with every
+// change that was reported before the call, unless the last read failed or the running one takes too long already.
 func (r *Refreshed[T]) Kept(ctx context.Context, most time.Duration) *Reading[T] {
-	v := r.current.Load()
-	stale := r.stale(v)
-	if !stale && r.fresh(v) {
-		return v
-	}
+	var late <-chan time.Time
 
-	done, failing := r.start(ctx)
-	if !stale || failing {
-		return v
-	}
+	// As in Get.
+	for range 2 {
+		v := r.current.Load()
+		stale := r.stale(v)
+		if !stale && r.fresh(v) {
+			return v
+		}
 
-	timer := time.NewTimer(most)
-	defer timer.Stop()
+		done, failing := r.start(ctx)
+		if !stale || failing {
+			return v
+		}
 
-	select {
-	case <-done:
-	case <-ctx.Done():
-	case <-timer.C:
-		r.mu.Lock()
-		r.slow = r.reading != nil
-		r.mu.Unlock()
+		if late == nil {
+			late = time.After(most)
+		}
+
+		select {
+		case <-done:
+			if r.lastErr() != nil {
+				return r.current.Load()
+			}
+		case <-ctx.Done():
+			return r.current.Load()
+		case <-late:
+			r.mu.Lock()
+			r.slow = r.reading != nil
+			r.mu.Unlock()
+			return r.current.Load()
+		}
 	}
 
 	return r.current.Load()
