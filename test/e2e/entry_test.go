@@ -506,14 +506,22 @@ func TestRoomSurvivesFaults(t *testing.T) {
 			}
 			w.Note(a)
 		}
-		if len(w.Passes) != 1 || w.Number != numbers[i] {
-			t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.Number, w.Passes)
-		}
 		p := servers[i%len(servers)]
 		if a, err := p.Try(ctx, rig.Purchase(sale, w.Token).Pass(w.Pass())); err != nil || !a.Success() {
 			t.Errorf("%s: %v %s", p.URL, err, a.Text)
 		}
 	})
+	// On a machine that stands still, no server may sell for five seconds, which passes are given back.
+	outages := 0
+	for _, e := range room().Events {
+		if e.Kind == domain.RoomResumed {
+			outages++
+		}
+	}
+	for i, w := range all {
+		require.Equal(t, numbers[i], w.Number)
+		require.LessOrEqual(t, len(w.Passes), 1+outages, "number %d: %v", w.Number, w.Passes)
+	}
 	verifyRoom(t, s, sale)
 	rig.RequireStock(t, right.Client, sale, 0)
 	s.Verify(t)
