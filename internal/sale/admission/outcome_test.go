@@ -102,6 +102,7 @@ func TestExpectationsEnd(t *testing.T) {
 		require.Len(t, arrived(b), 1)
 		g.deliver("1") // a second outcome is dropped
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Empty(t, g.waiting)
 	})
 }
