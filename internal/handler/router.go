@@ -181,7 +181,7 @@ func newEngine() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 
-	// identifyClient has read the headers of proxies, which gin would take from anybody.
+	// gin would believe these headers whoever sends them. identifyClient has read them already.
 	r.ForwardedByClientIP = false
 
 	// Gin's redirect lacks the security headers; answer 404.

@@ -71,8 +71,8 @@ func TestJoinRoom(t *testing.T) {
 	})
 }
 
-// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago. Only
-// those who joined before the start are in the lobby, even if others join at the same time.
+// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago. The lobby
+// has the buyers who joined before the start, and none of those who join during it.
 func TestStartRoom(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
 		join(t, s, 30, -1)
