@@ -127,6 +127,7 @@ func TestConsole(t *testing.T) {
 	}{
 		{"access control", accessControl, true},
 		{"sale lifecycle", saleLifecycle, true}, // of make test as well, on the embedded default
+		{"sale changed", saleChanged, true},
 		{"sale ended", saleEnded, true},
 		{"figures", figuresInBrowser, true},
 		{"cashier", cashierLands, true},
@@ -211,7 +212,7 @@ func accessControl(t *testing.T, c *scene) {
 	require.Zero(t, evaluate[int](a.tab, `document.querySelectorAll("form, table").length`))
 }
 
-// saleLifecycle creates a sale and changes it. The open page of a buyer follows.
+// saleLifecycle creates a sale and publishes it. The open page of a buyer follows.
 func saleLifecycle(t *testing.T, c *scene) {
 	buyer := c.open("/")
 	v := c.enter("/console")
@@ -245,8 +246,15 @@ func saleLifecycle(t *testing.T, c *scene) {
 	}
 	buyer.until(canBuy(sale))
 	buyer.reads(card(sale), "0% claimed")
+}
 
-	// The page sends only the changed fields.
+// saleChanged changes a sale; the page sends only the changed fields. The open page of a buyer follows.
+func saleChanged(t *testing.T, c *scene) {
+	sale := c.Publish(t, rig.Offer{PayValue: 990, ActualValue: 2000, Stock: 3})
+	made := c.Must(t, rig.Get("/vouchers/"+sale, ""))
+	buyer := c.shopping(sale)
+	v := c.enter("/console/sales/" + sale)
+
 	v.click(editLink(sale))
 	v.send("change", "title", t.Name()+" changed", "pay_value", "5")
 	v.reads(dialog, "¥9.90 to ", "¥5?")
