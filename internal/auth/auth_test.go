@@ -190,6 +190,7 @@ func TestSecondFactorCheck(t *testing.T) {
 	factors := NewSecondFactors(domain.NewKeyring(testKey(1)))
 	key := env.Must(newKey("Tea House", "13800000001"))(t)
 	require.Equal(t, "Tea House", key.Issuer())
+	require.Equal(t, "Seckill", env.Must(newKey("", "13800000001"))(t).Issuer())
 	u := domain.User{ID: 7}
 	now := time.Date(2026, 11, 11, 12, 0, 10, 0, time.UTC)
 	current := now.Unix() / 30

@@ -47,7 +47,7 @@ func NewSecondFactors(secrets domain.Keyring) *SecondFactors {
 
 func newKey(issuer, phone string) (*otp.Key, error) {
 	return totp.Generate(totp.GenerateOpts{
-		Issuer:      cmp.Or(issuer, tokenParty),
+		Issuer:      cmp.Or(issuer, "Seckill"),
 		AccountName: phone,
 		Rand:        rand.Reader,
 	})

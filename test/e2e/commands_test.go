@@ -238,7 +238,7 @@ func TestDemoDoesNotLimitCodes(t *testing.T) {
 	}
 }
 
-var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`)
+var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/Seckill:13900000002\?\S+$`)
 
 func TestAdminCommands(t *testing.T) {
 	env.FullParallel(t)
