@@ -253,12 +253,14 @@ func TestAdminCommands(t *testing.T) {
 	require.Contains(t, out, "there is no shop 99")
 	s.Exits(t, 0, "admin", "enroll", "--phone", "13900000004", "--role", "redeemer", "--shops", "1,2")
 
+	p.LogIn(t, "13800000000")
 	token := p.LoginToken(t, "13900000002")
 	require.Equal(t, http.StatusOK, p.Do(t, rig.Get("/admin/orders", token)).Status)
 	out = s.Exits(t, 0, "admin", "list")
 	require.Regexp(t, `13900000002 +operator +all +since 2`, out)
 	require.Regexp(t, `13900000003 +viewer +all +not needed`, out)
 	require.Regexp(t, `13900000004 +redeemer +1,2 +since 2`, out)
+	require.Regexp(t, `13800000000 +admin +all +not needed`, out) // a demo asks for no second factor
 
 	s.Exits(t, 0, "admin", "remove", "--phone", "13900000002")
 	rig.Eventually(t, "the session ends", func() bool {
