@@ -89,6 +89,7 @@ func editsKept(t *testing.T, c *scene) {
 	c.Must(t, rig.Post("/admin/orders/"+order+"/redeem", c.Token, nil).Keyed("redeem "+order))
 	v.goTo("/console/orders/" + order)
 	v.until(`document.querySelector("[data-undo]")`)
+	require.False(t, evaluate[bool](v.tab, `document.querySelector("main").innerText.includes("can't be changed")`))
 	v.run(`window.left = document.querySelector('[data-do="refresh"]');
 		window.answer = (a, o, real) => a.endsWith("/admin/orders/%s") && !window.release && new Promise((go) => (window.release = go)).then(real)`, order)
 	v.click(`[data-do="refresh"]`)

@@ -131,6 +131,13 @@ export function one(root, id) {
     await change(post(`/admin/orders/${id}/${name}`), t(`move.done.${name}`));
   });
 
+  // choices returns what can be done with an order, or says that nothing can.
+  function choices(o) {
+    if (o.moves.length > 0) return h("div", { class: "actions" }, o.moves.map(move(o)));
+    if (canUndo(o) && session.may("operate")) return undo(undoHere);
+    return h("p", { class: "note" }, t(o.status === "redeemed" ? "move.noneRedeemed" : "move.none"));
+  }
+
   // phoneOf returns the masked number, with a button that replaces it by the complete one.
   function phoneOf(o) {
     const shown = h("span", { "data-phone": true }, o.phone);
@@ -182,9 +189,8 @@ export function one(root, id) {
           ...["created_at", "expires_at", "paid_at", "redeemed_at", "cancelled_at", "refunded_at"].map((at) => [t(`orders.${at}`), o[at] && stamp(o[at])]),
           [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason && explain({ code: o.reason, status: 500 })],
         ]),
-        o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t(o.status === "redeemed" ? "move.noneRedeemed" : "move.none")),
-        o.moves.includes("redeem") ? redeemNote : null,
-        canUndo(o) && session.may("operate") ? undo(undoHere) : null),
+        choices(o),
+        o.moves.includes("redeem") ? redeemNote : null),
       section(t("payments.title"), o.payments.length > 0 ? payments.element : h("p", { class: "note" }, t("payments.none"))),
       outside(o) ?? "");
   }
