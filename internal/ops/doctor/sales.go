@@ -75,11 +75,11 @@ func (s *Sales) checkUpcoming(ctx context.Context) Result {
 		return Result{Status: Skipped, Found: "cannot read the sales: see database.reachable and database.schema"}
 	}
 	if len(s.upcoming) == 0 {
-		return Good("no sale begins within %s", upcomingWithin)
+		return Good("no sale begins within %.0f hours", upcomingWithin.Hours())
 	}
 	first := s.upcoming[0]
-	return Good("sales that begin within %s: %d, the first is voucher %d in %s",
-		upcomingWithin, len(s.upcoming), first.ID, time.Until(first.Sale.BeginAt).Round(time.Second))
+	return Good("sales that begin within %.0f hours: %d, the first is voucher %d in %s",
+		upcomingWithin.Hours(), len(s.upcoming), first.ID, time.Until(first.Sale.BeginAt).Round(time.Second))
 }
 
 func (s *Sales) readUpcoming(ctx context.Context, now time.Time) error {
