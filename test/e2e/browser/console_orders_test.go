@@ -235,6 +235,9 @@ func refundedAtOnce(t *testing.T, c *scene) {
 	v.goTo("/console/sales/" + sale)
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	v.reads("main .head .chip", "Ended")
+	buyer := c.open("/sales/" + sale)
+	buyer.reads(".clock", "Ended")
+	require.Equal(t, "Ended", strings.TrimSpace(buyer.text(".clock"))) // its planned end is to come
 	require.False(t, evaluate[bool](v.tab, `["[data-check]", '[data-do="publish"]', '[data-do="refund-all"]'].some((s) => document.querySelector(s)?.checkVisibility())`))
 }
 

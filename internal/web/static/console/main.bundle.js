@@ -1784,10 +1784,10 @@ skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"�
 e.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中",
 "state.sold_out":"已抢光","state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
 "login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
-n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
-送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
-r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
-ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left}后可重新发送","login.sent":"验证码已发送\
+，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"\
+买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ende\
+d":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
 "login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
 ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\

@@ -136,7 +136,7 @@ const zh = {
   "login.code": "六位验证码",
   "login.send": "发送验证码",
   "login.resend": "重新发送",
-  "login.resendIn": "{left} 后可重新发送",
+  "login.resendIn": "{left}后可重新发送",
   "login.sent": "验证码已发送，两分钟内有效。",
   "login.demoAccounts": "演示环境不发送短信，选择账号直接登录：",
   "role.buyer": "买家",

@@ -210,7 +210,8 @@ export function card(id, alone = false) {
     timed = kind;
     const over = state === "ended" && !other;
     text(timeLabel, other?.label ?? t(over ? "time.ended" : `time.${state === "upcoming" ? "begins" : "ends"}${far}`));
-    text(time, over ? moment(until) : far ? hour(until, now) : left(until - now, Boolean(other)));
+    if (over) text(time, until <= now ? moment(until) : ""); // the sale was ended early
+    else text(time, far ? hour(until, now) : left(until - now, Boolean(other)));
   }
 
   function showAction(a) {

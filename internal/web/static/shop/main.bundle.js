@@ -661,17 +661,18 @@ stockBar,"value",claimed);let words={claimed:percent(share),left:number(v2.stock
 "reserved":alone?"claimedLeft":"claimed";text(stockText,t(`store.${state2==="upcoming"?"units":name2}`,words))}function showTime(v2,state2,now2,other){
 let until=other?.at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??
 state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.
-label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,
-now2):left(until-now2,!!other))}function showAction(a2){let focused=document.activeElement===button||document.activeElement===
-link2;text(label,a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,
-"data-do",a2.ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(limit,a2.limit??""),show(limit,a2.
-limit),show(button,!a2.href),show(link2,a2.href),a2.href&&(attr(link2,"href",a2.href),attr(link2,"class",`button ${a2.calm?
-"quiet":"primary"} buy`),text(link2,a2.label)),focused&&a2.href&&document.activeElement!==link2&&link2.focus(),focused&&
-!a2.href&&document.activeElement!==button&&button.focus(),text(ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){
-(result.dataset.kind!==a2.kind||!sign.firstChild)&&sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,
-"data-kind",a2.kind),attr(act2,"data-result",!!a2.kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,
-a2.idle&&!alone?"":a2.note]])text(el,words??""),show(el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),
-show(part,a2.part),show(result,a2.kind||note.textContent)}return{element,update}}var shown2="",title=()=>sale(shown2)?.title??t(missing4===shown2?"missing.title":"loading");function mount2(root2,id){shown2=
+label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),over?text(time,until<=now2?moment(until):
+""):text(time,far?hour(until,now2):left(until-now2,!!other))}function showAction(a2){let focused=document.activeElement===
+button||document.activeElement===link2;text(label,a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,
+"data-busy",a2.busy),attr(button,"data-do",a2.ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(
+limit,a2.limit??""),show(limit,a2.limit),show(button,!a2.href),show(link2,a2.href),a2.href&&(attr(link2,"href",a2.href),
+attr(link2,"class",`button ${a2.calm?"quiet":"primary"} buy`),text(link2,a2.label)),focused&&a2.href&&document.activeElement!==
+link2&&link2.focus(),focused&&!a2.href&&document.activeElement!==button&&button.focus(),text(ref,a2.reference??""),show(
+ref,a2.reference)}function showResult(a2){(result.dataset.kind!==a2.kind||!sign.firstChild)&&sign.replaceChildren(...a2.
+kind?[icon(signs[a2.kind])]:[]),attr(result,"data-kind",a2.kind),attr(act2,"data-result",!!a2.kind);for(let[el,words]of[
+[headline,a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]])text(el,words??""),show(el,words);attr(part,"va\
+lue",a2.part?.[0]),attr(part,"max",a2.part?.[1]),show(part,a2.part),show(result,a2.kind||note.textContent)}return{element,
+update}}var shown2="",title=()=>sale(shown2)?.title??t(missing4===shown2?"missing.title":"loading");function mount2(root2,id){shown2=
 id;let heading=h("h1",{tabindex:-1}),banner=h("p",{class:"banner toast",role:"status"}),waiting=h("p",{class:"sr",role:"\
 status"},t("loading")),body=h("div",{class:"one"}),bones=h("div",{class:"one bones","aria-hidden":"true"},h("div",{class:"\
 bone"})),c2=card2(id,!0),gone2=!1,facts=h("dl",{class:"facts-list"}),rules=h("p",{class:"terms"}),rulesTitle=h("h2",{},t(
@@ -772,10 +773,10 @@ skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"�
 e.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中",
 "state.sold_out":"已抢光","state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
 "login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
-n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
-送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
-r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
-ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left}后可重新发送","login.sent":"验证码已发送\
+，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"\
+买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ende\
+d":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
 "login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
 ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\
