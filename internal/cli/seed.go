@@ -76,7 +76,8 @@ func (s seedCmd) Run(e *app.Env) error {
 		return fmt.Errorf("tokens file: %w", err)
 	}
 
-	fmt.Fprintf(e.Out, "%s created; their tokens in %s are valid for %s\n", domain.Count(len(buyers), "user"), s.Tokens, auth.SeedTTL)
+	fmt.Fprintf(e.Out, "%s created; their tokens in %s are valid for %.0f hours\n",
+		domain.Count(len(buyers), "user"), s.Tokens, auth.SeedTTL.Hours())
 	return nil
 }
 

@@ -224,6 +224,8 @@ func TestProxyErrorIsAProblem(t *testing.T) {
 	var p *rush.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "http_502", p.Code)
+	require.EqualError(t, p, "502 http_502: Bad Gateway")
+	require.EqualError(t, &rush.Problem{Status: 404, Code: "not_found", Detail: "not found"}, "404 not_found: not found")
 	require.Equal(t, 3*time.Second, p.RetryAfter)
 	require.Equal(t, "seckill/1.2.3", userAgent)
 }

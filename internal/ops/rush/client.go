@@ -4,6 +4,7 @@ package rush
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,14 +62,13 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 type Problem struct {
 	Status     int           `json:"status"`
 	Code       string        `json:"code"`
-	Title      string        `json:"title"`
 	Detail     string        `json:"detail"`
 	OrderID    string        `json:"order_id"`
 	RetryAfter time.Duration `json:"-"`
 }
 
 func (p *Problem) Error() string {
-	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
+	return fmt.Sprintf("%d %s: %s", p.Status, p.Code, cmp.Or(p.Detail, http.StatusText(p.Status)))
 }
 
 // Send sends one request of the API with an Idempotency-Key, unless that is empty, and decodes a 2xx answer into out,
