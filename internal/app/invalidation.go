@@ -16,7 +16,7 @@ import (
 const (
 	// VouchersChannel carries the ids of vouchers that changed: a window, a price, a returned unit.
 	VouchersChannel = "seckill:changed"
-	// OrdersChannel carries the ids of orders whose status changed after they were placed.
+	// OrdersChannel carries the ids of orders whose status changed after they were placed or queued.
 	OrdersChannel = "seckill:moved"
 )
 

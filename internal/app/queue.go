@@ -12,20 +12,30 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/queue"
 )
 
-// NewGate returns a gate with a unique instance name. backlog limits the users with queued orders per shard. voucher
+// QueueChannel is a pub/sub channel without messages. Its subscribers are the servers in lane queue.
+const QueueChannel = "seckill:queue"
+
+func (w *wiring) subscribeToQueue(ctx context.Context) error {
+	return redisconn.Receive(ctx, w.rdb, QueueChannel, func(string) {})
+}
+
+func newInstance() string {
+	// For readability; the random part makes the name unique.
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
+}
+
+// NewGate returns a gate. backlog limits the users with queued orders per shard. voucher
 // returns a voucher, whose segments the gate needs for every call; a voucher that does not exist has one.
 func NewGate(
 	rdb redis.UniversalClient, backlog int, voucher func(context.Context, int64) (domain.Voucher, error), log *slog.Logger,
 ) *admission.Gate {
-	// For readability; the random part makes the name unique.
-	host, _ := os.Hostname()
-	instance := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
-
 	segments := func(ctx context.Context, voucherID int64) (int, error) {
 		v, err := voucher(ctx, voucherID)
 		if errors.Is(err, domain.ErrNotFound) || err == nil && v.Sale == nil {
@@ -40,7 +50,6 @@ func NewGate(
 
 	return admission.New(admission.Config{
 		Redis:      rdb,
-		Instance:   instance,
 		MaxBacklog: backlog,
 		Segments:   segments,
 		Log:        log,
@@ -71,7 +80,7 @@ func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, count
 		Redis:    w.rdb,
 		Streams:  admission.Streams(),
 		Group:    admission.Group,
-		Consumer: gate.Instance(),
+		Consumer: w.instance,
 		Gate:     gate,
 		Commit:   commit,
 		LoadGate: func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, w.store) },

@@ -12,7 +12,7 @@ func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers) *s
 	cfg := salestats.MonitorConfig{
 		Store:       w.store,
 		Counters:    l.counters,
-		History:     &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()},
+		History:     &salestats.RedisHistory{Redis: w.rdb, Instance: w.instance},
 		Subscribers: subscribers,
 		Stock:       l.sales.Stock,
 		Gate:        l.mode.stock,

@@ -55,6 +55,8 @@ type wiring struct {
 	now  func() time.Time
 	zone *time.Location
 	ids  *idgen.Generator
+	// Unique among all processes.
+	instance string
 }
 
 func newServer(e *Env, b backends) (*server, error) {
@@ -126,6 +128,7 @@ func newWiring(e *Env, b backends) (*wiring, error) {
 		cfg:      e.Config,
 		log:      e.Log,
 		now:      time.Now,
+		instance: newInstance(),
 	}
 	w.metrics.exemplars = b.tracer != nil
 	if e.Parts.Now != nil {
@@ -324,7 +327,7 @@ func (w *wiring) newRooms(t *topics, l *lanes) *entry.Rooms {
 	rooms := entry.NewRooms(entry.RoomsConfig{
 		Store:    w.store,
 		Sales:    l.sales,
-		Peers:    roomPeers{w.rdb, l.gate.Instance()},
+		Peers:    roomPeers{w.rdb, w.instance},
 		Stock:    l.mode.stock,
 		Sells:    sells(w.cfg, w.backends),
 		Changed:  t.roomSubscribers.Notify,
@@ -475,7 +478,7 @@ func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
 		p.users.RetentionTasks(w.cfg.Retention),
 		p.rooms.Tasks(),
 		p.changedVouchers.tasks("changed vouchers", p.sales.Forget),
-		p.movedOrders.tasks("moved orders", p.orderSubscribers.Notify),
+		p.movedOrders.tasks("moved orders", p.orderMoved),
 		[]loop.Task{
 			p.reconciler.Task(),
 			p.closer.Task(),
@@ -488,6 +491,13 @@ func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
 			loop.Always("load gates", func(ctx context.Context) { <-ctx.Done(); p.gate.Close() }),
 		},
 	), err
+}
+
+func (p *parts) orderMoved(id int64) {
+	p.orderSubscribers.Notify(id)
+	if p.mode.moved != nil {
+		p.mode.moved(id)
+	}
 }
 
 func (w *wiring) configuredTasks(p *parts) ([]loop.Task, error) {
@@ -549,7 +559,7 @@ func (w *wiring) newReporter(p *parts) *alerts.Reporter {
 		Post:     w.newReceiver(w.cfg.AlertURL).Send,
 		Watch:    p.reconciler.Watch,
 		Redis:    w.rdb,
-		Instance: p.gate.Instance(),
+		Instance: w.instance,
 		Now:      w.now,
 	}
 }
@@ -562,6 +572,8 @@ type orderLane struct {
 	tasks []loop.Task
 	// Vouchers whose gates this server used recently; nil unless the lane is queue.
 	inUse func() []int64
+	// Called with each order that has moved; nil unless the lane is queue.
+	moved func(orderID int64)
 	// Units left in the gate; nil unless the lane is queue.
 	stock func(context.Context, int64) (int64, error)
 }
@@ -579,9 +591,10 @@ func (w *wiring) newLane(gate *admission.Gate, workers *queue.Workers, placer la
 			orders: orders,
 			queue:  gate,
 			inUse:  orders.InUse,
+			moved:  orders.Moved,
 			stock:  stock,
 			tasks: []loop.Task{
-				{Name: "receive the outcomes of queued orders", Run: gate.Run},
+				{Name: "show that lane queue is served", Run: w.subscribeToQueue},
 				{Name: "commit queued orders", Run: workers.Run},
 			},
 		}

@@ -13,7 +13,6 @@ import (
 	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
-	"seckill/internal/sale/admission"
 )
 
 // differingRounds is for how many rounds of the reconciler of a server a gate must differ from the database before verify
@@ -104,15 +103,15 @@ func ordersOfGate(e *app.Env, reconciler *reconcile.Reconciler, voucherID int64,
 	return orders
 }
 
-// queueServerRuns reports whether a server in lane queue is running, which subscribes to the outcomes of its buyers.
+// queueServerRuns reports whether a server in lane queue is running, which subscribes to app.QueueChannel.
 // The idle time of the stream's consumers is no evidence: in Redis 6.2, 7.0 and the embedded Redis a read without a
 // result does not reset it.
 func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	// The masters of a cluster are queried concurrently.
 	var subscribed atomic.Int64
 	err := redisconn.EachMaster(ctx, rdb, func(ctx context.Context, node redis.UniversalClient) error {
-		channels, err := node.PubSubChannels(ctx, admission.OutcomeChannels).Result()
-		subscribed.Add(int64(len(channels)))
+		subscribers, err := node.PubSubNumSub(ctx, app.QueueChannel).Result()
+		subscribed.Add(subscribers[app.QueueChannel])
 		return err
 	})
 	if err != nil {

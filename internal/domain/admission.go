@@ -39,8 +39,6 @@ type Admission struct {
 	OfferID OfferID
 	// The round of the pass of a waiting room; 0 without one.
 	Round uint32
-	// The instance that waits for the outcome; empty if none does.
-	ReplyTo string
 	// The position in the queue of the voucher, from 1, assigned by the gate.
 	Place int64
 	// Without its name; nil for a request without an Idempotency-Key.

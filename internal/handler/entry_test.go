@@ -262,7 +262,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	t.Cleanup(func() { _ = rdb.Close() })
 	var store *faultyDB
 	gate := admission.New(admission.Config{
-		Redis: rdb, Instance: "test", Segments: func(ctx context.Context, voucherID int64) (int, error) {
+		Redis: rdb, Segments: func(ctx context.Context, voucherID int64) (int, error) {
 			v, err := store.Voucher(ctx, voucherID)
 			if err != nil || v.Sale == nil {
 				return 1, nil //nolint:nilerr // the tests of the gate's own errors need no segments

@@ -180,6 +180,22 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 	})
 }
 
+// TestWaitEndsByMessage: a buyer who waits for a queued order is answered when a worker of any server has committed it. Without
+// its message no answer would come before the first look at the ticket, after a quarter of a second.
+func TestWaitEndsByMessage(t *testing.T) {
+	rig.Core("queue/embedded").Full("queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
+		token := s.Tokens(t, 1)[0]
+		a := s.Serve(t)
+		s.Serve(t)
+		sale := a.Publish(t, rig.Offer{Stock: 100, LimitPerUser: 100})
+		rig.Eventually(t, "an answer comes by message", func() bool {
+			start := time.Now()
+			answer := a.Do(t, rig.Purchase(sale, token).With("Prefer", "wait=3"))
+			return answer.Status == http.StatusCreated && time.Since(start) < 250*time.Millisecond
+		})
+	})
+}
+
 // movedOrders returns the id of the next order whose move a server publishes. A message has those of moves at one time.
 func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 	t.Helper()

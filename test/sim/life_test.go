@@ -348,7 +348,7 @@ func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 	w.ids = env.Must(idgen.New(w.rdb, "order", ids...))(t)
 	w.rdb.AddHook(env.RedisHook{Command: w.onCommand})
 	w.gate = admission.New(admission.Config{
-		Redis: w.rdb, Instance: "sim", Log: silent,
+		Redis: w.rdb, Log: silent,
 		Segments: func(_ context.Context, voucherID int64) (int, error) { return w.segments[voucherID], nil },
 	})
 	w.bank = &bank{w: w}

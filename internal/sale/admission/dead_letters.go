@@ -192,9 +192,7 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter is of a sale with another number of segments", domain.ErrInvalidState)
 	}
 
-	// No buyer waits for the outcome any more, the trace of the purchase ended with the dead letter, and the admission is
-	// queued last.
-	a.ReplyTo = ""
+	// The trace of the purchase ended with the dead letter, and the admission is queued last.
 	a.Trace = nil
 	a.Place = 0
 	return a, g.replay(ctx, at, segments, a)

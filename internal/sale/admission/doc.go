@@ -91,8 +91,6 @@
 //
 // # Outcomes
 //
-// Any process can read the ticket of an admission that is not an order ([Gate.Ticket]). The process with the waiting
-// buyer also receives the outcome as a message ([Gate.Expect]): each process subscribes to its own channel ([Gate.Run]),
-// to which [Gate.Settle] publishes outcomes. Messages may be lost, so a waiting buyer also polls the ticket
-// ([lane.OutcomeWaiter]). All waiting buyers share these reads.
+// Any process can read the ticket of an admission that is not an order ([Gate.Ticket]). All waiting buyers share these
+// reads.
 package admission

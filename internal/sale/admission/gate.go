@@ -26,8 +26,6 @@ type Config struct {
 	// Redis must not retry commands by itself (MaxRetries -1), and should end commands at the deadline of their context
 	// (ContextTimeoutEnabled).
 	Redis redis.UniversalClient
-	// Instance names the outcome channel of this process. It must be unique among all processes, and a single line.
-	Instance string
 	// MaxBacklog is the most users of a shard with unsettled admissions. Further buyers are refused with ErrOverloaded.
 	// It counts users because their number is one cheap command; few users have more than one admission. Default
 	// 10,000.
@@ -53,8 +51,6 @@ type Gate struct {
 
 	mu     sync.Mutex
 	closed bool
-	// waiting is by order id.
-	waiting map[int64][]*outcomeWaiter
 }
 
 // New returns a gate without connecting to Redis. The caller must Close it after loading a gate.
@@ -65,10 +61,7 @@ func New(cfg Config) *Gate {
 		cfg.Segments = func(context.Context, int64) (int, error) { return 1, nil }
 	}
 
-	g := &Gate{
-		cfg:     cfg,
-		waiting: map[int64][]*outcomeWaiter{},
-	}
+	g := &Gate{cfg: cfg}
 	g.tickets = g.newTicketReads()
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g

@@ -35,7 +35,7 @@ func newGate(rdb redis.UniversalClient) *Gate { return segmented(rdb, nil) }
 // segmented returns a gate whose vouchers have these numbers of segments; the others have one.
 func segmented(rdb redis.UniversalClient, segments map[int64]int) *Gate {
 	return New(Config{
-		Redis: rdb, Instance: "here", Log: slog.New(slog.DiscardHandler),
+		Redis: rdb, Log: slog.New(slog.DiscardHandler),
 		Segments: func(_ context.Context, voucherID int64) (int, error) { return max(1, segments[voucherID]), nil },
 	})
 }
@@ -48,7 +48,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func admission(order, user int64) domain.Admission {
 	return domain.Admission{
-		OrderID: order, UserID: user, VoucherID: voucher, Amount: 100, Currency: "CNY", Limit: 1, At: noon, ReplyTo: "here",
+		OrderID: order, UserID: user, VoucherID: voucher, Amount: 100, Currency: "CNY", Limit: 1, At: noon,
 	}
 }
 

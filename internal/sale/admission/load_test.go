@@ -366,6 +366,27 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 	})
 }
 
+// A load during an upgrade keeps the tickets of an earlier release, whose rows have the name of a server.
+func TestLoadKeepsTicketsOfEarlierRelease(t *testing.T) {
+	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+		reserve(t, g, admission(1, 10))
+		k := voucherKeys
+		for _, e := range env.Must(rdb.XRange(t.Context(), k.shard.Stream(), "-", "+").Result())(t) {
+			rows, _ := e.Values["rows"].(string)
+			e.Values["rows"] = strings.ReplaceAll(rows, "CNY ", "CNY host-1-ABCDEFGH")
+			require.NoError(t, rdb.XDel(t.Context(), k.shard.Stream(), e.ID).Err())
+			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: k.shard.Stream(), Values: e.Values}).Err())
+			require.NoError(t, rdb.HSet(t.Context(), k.shard.Queued(), "10", e.Values["rows"]).Err())
+		}
+
+		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db))
+		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
+		require.Len(t, env.Must(g.Tickets(t.Context(), 10))(t), 1)
+		settle(t, g, queue(t, g, voucher)[0])
+		requireTickets(t, g, voucher)
+	})
+}
+
 // losses are what a gate does when its Redis has lost data, or may have. They find mutants, too.
 var losses = map[string]func(t testing.TB, rdb *redis.Client){
 	"a lost admission is not committed":   lostAdmission,

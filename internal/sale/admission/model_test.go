@@ -227,7 +227,7 @@ func (m *model) reserve(v int64) {
 		m.nextID++
 		as[i] = domain.Admission{
 			OrderID: m.nextID, UserID: m.user(), VoucherID: v, Amount: m.rnd.Int64N(1000),
-			Currency: []string{"CNY", "EUR"}[m.rnd.IntN(2)], Limit: 1 + m.rnd.IntN(2), At: noon, ReplyTo: "here",
+			Currency: []string{"CNY", "EUR"}[m.rnd.IntN(2)], Limit: 1 + m.rnd.IntN(2), At: noon,
 		}
 		if len(m.past) > 0 && m.rnd.IntN(6) == 0 { // a repeated call, as after a lost reply
 			if repeated := m.past[m.rnd.IntN(len(m.past))]; repeated.VoucherID == v && !m.everSettled(repeated.OrderID) {

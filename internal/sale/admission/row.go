@@ -12,10 +12,10 @@ import (
 )
 
 // The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
-// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Five optional parts follow the
-// instance, and an earlier release parses them as part of it: after a "!" the id of the offer, after a "@" the W3C traceparent
-// of a sampled request, after a "+" the round of the pass of a waiting room, after a "~" the sale's own time to pay in seconds,
-// and after a "#" a request key, of which 22 characters are the key's hash and 22 the request's hash.
+// amount, time in ms, currency, optional parts and queue position, separated by spaces. The optional parts follow each
+// other: after a "!" the id of the offer, after a "@" the W3C traceparent of a sampled request, after a "+" the round of the
+// pass of a waiting room, after a "~" the sale's own time to pay in seconds, and after a "#" a request key, of which 22
+// characters are the key's hash and 22 the request's hash. An earlier release wrote the name of a server before them.
 
 // rowSeparator separates the rows of an entry, and the rows of a user.
 const rowSeparator = "\n"
@@ -29,7 +29,6 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 
 	b = append(b, a.Currency...)
 	b = append(b, ' ')
-	b = append(b, a.ReplyTo...)
 	if a.OfferID != (domain.OfferID{}) {
 		b = append(b, '!')
 		b = base64.RawURLEncoding.AppendEncode(b, a.OfferID[:])
@@ -113,7 +112,7 @@ func parseRow(row string) (domain.Admission, error) {
 	rest, seconds, errs[2] = cutNumber(rest, "~")
 	rest, round, errs[3] = cutNumber(rest, "+")
 	rest, parent, traced := strings.Cut(rest, "@")
-	a.ReplyTo, _, errs[4] = cutHashes(rest, "!", (*[16]byte)(&a.OfferID))
+	_, _, errs[4] = cutHashes(rest, "!", (*[16]byte)(&a.OfferID))
 	if err := errors.Join(errs[:]...); err != nil {
 		return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
 	}

@@ -61,8 +61,6 @@ func (g *Gate) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error)
 //	dead-lettered (Dead)      as rejected, with the reason "internal"; a dead letter is added
 //	retry (Again)             the admission keeps its unit and ticket, and gets a stream entry of its own
 //
-// Then Settle publishes the outcomes, except for retries, to the instances with waiting buyers.
-//
 // Settle is idempotent; call it again after an error (domain.ErrUnavailable). The entries of one voucher should have a
 // few hundred admissions at most, because a script blocks Redis while it runs.
 func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
@@ -90,7 +88,6 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 		}
 	}
 
-	g.publish(ctx, done)
 	return nil
 }
 

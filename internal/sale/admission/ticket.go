@@ -141,10 +141,8 @@ func queuedTickets(rows string) ([]domain.Ticket, error) {
 	}
 
 	tickets := make([]domain.Ticket, len(as))
-	for i, a := range as {
-		// Where the outcome is published is internal.
-		a.ReplyTo = ""
-		tickets[i].Admission = a
+	for i := range as {
+		tickets[i].Admission = as[i]
 	}
 
 	return tickets, nil
@@ -159,6 +157,5 @@ func failedTicket(text string) (domain.Ticket, error) {
 		return domain.Ticket{}, fmt.Errorf("ticket: %w", err)
 	}
 
-	a.ReplyTo = ""
 	return domain.Ticket{Admission: a, Failed: reason}, nil
 }

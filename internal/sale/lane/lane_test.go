@@ -342,11 +342,9 @@ func TestCommitterStoresAdmissions(t *testing.T) {
 // fakeGate is a Gate. A test sets the functions that it needs.
 type fakeGate struct {
 	Gate
-	reserve  func(as []domain.Admission) []error
-	load     func(ctx context.Context) error
-	ticket   func() (domain.Ticket, error)
-	outcome  func(ctx context.Context) (string, error)
-	expected []int64
+	reserve func(as []domain.Admission) []error
+	load    func(ctx context.Context) error
+	ticket  func() (domain.Ticket, error)
 }
 
 func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []domain.Admission) []error {
@@ -355,30 +353,6 @@ func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []dom
 func (g *fakeGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error { return g.load(ctx) }
 func (g *fakeGate) Ticket(context.Context, int64, int64, int64) (domain.Ticket, error) {
 	return g.ticket()
-}
-func (g *fakeGate) Instance() string { return "me" }
-func (g *fakeGate) Expect(id int64, until time.Time) OutcomeWaiter {
-	g.expected = append(g.expected, id)
-	return expectation{g, until}
-}
-
-type expectation struct {
-	gate  *fakeGate
-	until time.Time
-}
-
-func (e expectation) Wait(ctx context.Context, check func(context.Context) (string, bool, error)) (string, error) {
-	if end, ok := ctx.Deadline(); !ok || end.After(e.until) {
-		return "", errors.New("waits longer than it is subscribed")
-	}
-	if e.gate.outcome != nil {
-		return e.gate.outcome(ctx)
-	}
-	failed, known, err := check(ctx)
-	if !known {
-		return "", errors.Join(err, context.DeadlineExceeded)
-	}
-	return failed, nil
 }
 
 func admitAll(as []domain.Admission) []error { return make([]error, len(as)) }
@@ -408,7 +382,7 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	require.Equal(t, int64(1), o.ID)
 	require.Equal(t, []int{1}, counter.blocks, "the ids are taken once")
 	require.Equal(t, 2, loads)
-	require.Empty(t, g.expected, "without a wait there is no subscription")
+	require.Empty(t, l.waits.byOrder)
 
 	g.reserve = func([]domain.Admission) []error { return []error{domain.ErrGateCold} }
 	p := purchase(0)
@@ -420,7 +394,6 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 	g := &fakeGate{reserve: func(as []domain.Admission) []error {
 		require.Zero(t, as[0].OrderID)
-		require.Empty(t, as[0].ReplyTo)
 		return []error{domain.ErrSoldOut}
 	}}
 	counter := &ids{}
@@ -429,65 +402,103 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 	p.SoldOut = true
 	env.Fails(place(t.Context(), l, p))(t, domain.ErrSoldOut)
 	require.Empty(t, counter.blocks)
-	require.Empty(t, g.expected)
+	require.Empty(t, l.waits.byOrder)
 }
 
+// A move ends the wait at once, even one that is reported before the reservation returns. The reason of a failure is read
+// from the ticket.
 func TestQueueReturnsOutcome(t *testing.T) {
-	st := &store{
-		active: func() (int, int64, error) { return 1, 99, nil },
-		order:  func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil },
-	}
-	after := func(failed string, end error) (domain.Order, error) {
-		g := &fakeGate{outcome: func(context.Context) (string, error) { return failed, end }}
+	synctest.Test(t, func(t *testing.T) {
+		stored := domain.ErrNotFound
+		st := &store{
+			active: func() (int, int64, error) { return 1, 99, nil },
+			order: func() (domain.Order, error) {
+				return domain.Order{UserID: 7, Status: domain.OrderPendingPayment}, stored
+			},
+		}
+		g := &fakeGate{}
+		l := NewQueue(g, &ids{}, st, nil)
 		g.reserve = func(as []domain.Admission) []error {
-			require.Equal(t, "me", as[0].ReplyTo)
-			require.Equal(t, []int64{as[0].OrderID}, g.expected, "subscribed before the reservation")
+			l.Moved(as[0].OrderID)
+			l.Moved(as[0].OrderID + 1)
 			return admitAll(as)
 		}
-		return place(t.Context(), NewQueue(g, &ids{}, st, nil), purchase(time.Second))
-	}
+		after := func(failed string) (domain.Order, error) {
+			g.ticket = func() (domain.Ticket, error) { return domain.Ticket{Failed: failed}, nil }
+			start := time.Now()
+			o, err := place(t.Context(), l, purchase(time.Second))
+			require.Zero(t, time.Since(start))
+			return o, err
+		}
 
-	for failed, want := range map[string]error{
-		domain.ReasonSoldOut:  domain.ErrSoldOut,
-		domain.ReasonMismatch: domain.ErrIdempotencyMismatch,
-		domain.ReasonPassUsed: domain.ErrPassExpired,
-		"internal":            domain.ErrUnavailable,
-	} {
-		env.Fails(after(failed, nil))(t, want)
-	}
-	_, err := after(domain.ReasonDuplicate, nil)
-	require.Equal(t, &domain.DuplicateOrderError{OrderID: 99}, err)
+		for failed, want := range map[string]error{
+			domain.ReasonSoldOut:  domain.ErrSoldOut,
+			domain.ReasonMismatch: domain.ErrIdempotencyMismatch,
+			domain.ReasonPassUsed: domain.ErrPassExpired,
+			"internal":            domain.ErrUnavailable,
+		} {
+			env.Fails(after(failed))(t, want)
+		}
+		_, err := after(domain.ReasonDuplicate)
+		require.Equal(t, &domain.DuplicateOrderError{OrderID: 99}, err)
 
-	o := env.Must(after("", nil))(t)
-	require.Equal(t, domain.OrderPendingPayment, o.Status)
-	o = env.Must(after("", context.DeadlineExceeded))(t)
-	require.Equal(t, domain.OrderQueued, o.Status)
+		stored = nil
+		g.ticket = nil // a stored order needs no ticket
+		o := env.Must(place(t.Context(), l, purchase(time.Second)))(t)
+		require.Equal(t, domain.OrderPendingPayment, o.Status)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Empty(t, l.waits.byOrder)
+	})
 }
 
-// Without a message the outcome is read from the ticket, or from the database if there is no ticket.
+// Without a message the outcome is read from the ticket, or from the database if there is no ticket. An error of a read
+// ends no wait, and neither does a move of another user's order with the same id.
 func TestQueueReadsOutcome(t *testing.T) {
-	g := &fakeGate{reserve: admitAll}
-	st := &store{}
-	l := NewQueue(g, &ids{}, st, nil)
-	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, nil }
-	o := env.Must(place(t.Context(), l, purchase(time.Second)))(t)
-	require.Equal(t, domain.OrderQueued, o.Status)
-	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{Failed: domain.ReasonSoldOut}, nil }
-	env.Fails(place(t.Context(), l, purchase(time.Second)))(t, domain.ErrSoldOut)
-	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, domain.ErrNotFound }
-	st.order = func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil }
-	o = env.Must(place(t.Context(), l, purchase(time.Second)))(t)
-	require.Equal(t, domain.OrderPendingPayment, o.Status)
-	for _, stored := range []func() (domain.Order, error){
-		func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound },
-		// The order of another user with the same id, after Redis lost the id counter.
-		func() (domain.Order, error) { return domain.Order{UserID: 8, Status: domain.OrderPendingPayment}, nil },
-	} {
-		st.order = stored
-		o = env.Must(place(t.Context(), l, purchase(time.Second)))(t)
+	synctest.Test(t, func(t *testing.T) {
+		var l *Queue
+		g := &fakeGate{}
+		st := &store{order: func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound }}
+		l = NewQueue(g, &ids{}, st, nil)
+		g.reserve = func(as []domain.Admission) []error {
+			l.Moved(as[0].OrderID) // of another user
+			return admitAll(as)
+		}
+		reads := 0
+		g.ticket = func() (domain.Ticket, error) {
+			switch reads++; reads {
+			case 1:
+				return domain.Ticket{}, nil
+			case 2:
+				return domain.Ticket{Failed: domain.ReasonSoldOut}, domain.ErrUnavailable
+			}
+			return domain.Ticket{Failed: domain.ReasonSoldOut}, nil
+		}
+		start := time.Now()
+		env.Fails(place(t.Context(), l, purchase(time.Minute)))(t, domain.ErrSoldOut)
+		require.Equal(t, 3, reads)
+		require.Equal(t, 3*recheck, time.Since(start), "after two pauses, the second twice as long")
+
+		g.reserve = admitAll
+		g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, nil }
+		o := env.Must(place(t.Context(), l, purchase(time.Second)))(t)
 		require.Equal(t, domain.OrderQueued, o.Status)
-		require.EqualValues(t, 7, o.UserID)
-	}
+
+		g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, domain.ErrNotFound }
+		st.order = func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil }
+		o = env.Must(place(t.Context(), l, purchase(time.Second)))(t)
+		require.Equal(t, domain.OrderPendingPayment, o.Status)
+		for _, stored := range []func() (domain.Order, error){
+			func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound },
+			// The order of another user with the same id, after Redis lost the id counter.
+			func() (domain.Order, error) { return domain.Order{UserID: 8, Status: domain.OrderPendingPayment}, nil },
+		} {
+			st.order = stored
+			o = env.Must(place(t.Context(), l, purchase(time.Second)))(t)
+			require.Equal(t, domain.OrderQueued, o.Status)
+			require.EqualValues(t, 7, o.UserID)
+		}
+	})
 }
 
 func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {

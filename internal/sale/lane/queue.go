@@ -25,18 +25,6 @@ type Gate interface {
 	// Ticket returns an admission of the user that is not an order in the database. Errors: ErrNotFound,
 	// ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID, voucherID int64) (domain.Ticket, error)
-	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
-	Instance() string
-	// Expect subscribes to the outcome of an admission until a time. It must be called before Reserve.
-	Expect(orderID int64, until time.Time) OutcomeWaiter
-}
-
-// OutcomeWaiter is a subscription to the outcome of an admission.
-type OutcomeWaiter interface {
-	// Wait returns the outcome as soon as a message delivers it or check finds it: the reason of a failure, as an error
-	// code of the API, or "" if the order is committed. Messages may be lost, so Wait calls check from time to time. It
-	// returns the error of ctx when ctx ends.
-	Wait(ctx context.Context, check func(context.Context) (failed string, known bool, err error)) (failed string, err error)
 }
 
 // GateStore is the database as lane queue uses it.
@@ -58,6 +46,7 @@ type Queue struct {
 	ids       IDs
 	store     GateStore
 	purchases *batch.Batcher[attempt, reservation]
+	waits     waits
 
 	mu sync.Mutex
 	// The last reservation of this process, by voucher.
@@ -75,9 +64,9 @@ type reservation struct {
 	order domain.Order
 	// Whether an earlier request with the same key placed the order.
 	replayed bool
-	// Nil if the buyer does not wait for it.
-	outcome OutcomeWaiter
-	err     error
+	// Receives when the order has moved; nil if the buyer does not wait for that.
+	moved <-chan struct{}
+	err   error
 }
 
 // NewQueue returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
@@ -86,6 +75,7 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 		gate:     gate,
 		ids:      ids,
 		store:    store,
+		waits:    waits{byOrder: map[int64][]chan struct{}{}},
 		lastUsed: map[int64]time.Time{},
 	}
 
@@ -108,31 +98,18 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, boo
 	if r.err != nil {
 		return domain.Order{}, false, r.err
 	}
-	if r.outcome == nil {
+	if r.moved == nil {
 		return r.order, r.replayed, nil
 	}
 
 	ctx, cancel := context.WithDeadline(ctx, domain.Earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
 
-	failed, err := r.outcome.Wait(ctx, func(ctx context.Context) (string, bool, error) {
-		return l.findOutcome(ctx, r.order)
-	})
+	order, err := l.wait(ctx, p, r)
 	if err != nil {
-		return r.order, r.replayed, nil //nolint:nilerr // without an outcome in time, the order is queued
+		return domain.Order{}, false, err
 	}
-	if failed != "" {
-		return domain.Order{}, false, l.failure(ctx, p, failed)
-	}
-
-	// A message has only the order id. If Redis lost the id counter, ids are issued twice and the message may be about
-	// the order of another user, so the row is read by user.
-	stored, err := l.store.Order(ctx, p.UserID, r.order.ID)
-	if err != nil {
-		return r.order, r.replayed, nil //nolint:nilerr // as far as known, the user's own order is queued
-	}
-
-	return stored, r.replayed, nil
+	return order, r.replayed, nil
 }
 
 // reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. A second load is
@@ -157,36 +134,6 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	}
 
 	return reservation{err: fmt.Errorf("%w: the gate could not decide in time", domain.ErrUnavailable)}
-}
-
-func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (failed string, known bool, err error) {
-	t, err := l.gate.Ticket(ctx, o.UserID, o.ID, o.VoucherID)
-
-	// Without a ticket the order is committed, or Redis lost its data. The store tells.
-	if errors.Is(err, domain.ErrNotFound) {
-		return "", true, nil
-	}
-
-	return t.Failed, t.Failed != "", err
-}
-
-func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) error {
-	switch reason {
-	case domain.ReasonSoldOut:
-		return domain.ErrSoldOut
-	case domain.ReasonDuplicate:
-		_, newest, err := l.store.ActiveOrders(ctx, p.UserID, p.VoucherID)
-		if err != nil {
-			return err
-		}
-		return &domain.DuplicateOrderError{OrderID: newest}
-	case domain.ReasonMismatch:
-		return domain.ErrIdempotencyMismatch
-	case domain.ReasonPassUsed:
-		return domain.ErrPassExpired
-	}
-
-	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
 }
 
 // admit reserves units for a batch with one call of the gate. First attempts get new order ids. Purchases with a key
@@ -237,8 +184,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 		}
 
 		if p.Wait > 0 && !p.SoldOut {
-			as[n].ReplyTo = l.gate.Instance()
-			results[i].outcome = l.gate.Expect(p.orderID, p.Deadline)
+			results[i].moved = l.waits.begin(p.orderID, p.Deadline)
 		}
 	}
 
@@ -304,7 +250,7 @@ func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
 	r.order.ID = earlier.OrderID
 
 	if p.Wait > 0 {
-		r.outcome = l.gate.Expect(earlier.OrderID, p.Deadline)
+		r.moved = l.waits.begin(earlier.OrderID, p.Deadline)
 	}
 }
 

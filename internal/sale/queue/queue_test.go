@@ -44,7 +44,7 @@ type rig struct {
 func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
 	r := &rig{
 		t: t, rdb: rdb, units: units, orders: map[int64]domain.Admission{}, commits: map[int64]int{},
-		gate: admission.New(admission.Config{Redis: rdb, Instance: t.Name(), Log: slog.New(slog.DiscardHandler)}),
+		gate: admission.New(admission.Config{Redis: rdb, Log: slog.New(slog.DiscardHandler)}),
 	}
 	require.NoError(t, r.gate.Load(t.Context(), voucher, r))
 	return r
@@ -78,7 +78,7 @@ func (r *rig) reserve(first int64, n int) {
 	for i := range as {
 		id := first + int64(i)
 		as[i] = domain.Admission{
-			OrderID: id, UserID: id, VoucherID: voucher, Amount: 100, Limit: 1, At: time.Now(), ReplyTo: r.gate.Instance(),
+			OrderID: id, UserID: id, VoucherID: voucher, Amount: 100, Limit: 1, At: time.Now(),
 		}
 	}
 	w := domain.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
