@@ -112,40 +112,25 @@ func (r *Refreshed[T]) lastErr() error {
 // Kept returns the last reading, of which there must be one. If it is stale, Kept waits at most for a time for one with every
 // change that was reported before the call, unless the last read failed or the running one takes too long already.
 func (r *Refreshed[T]) Kept(ctx context.Context, most time.Duration) *Reading[T] {
-	var late <-chan time.Time
-
-	// As in Get.
-	for range 2 {
-		v := r.current.Load()
-		stale := r.stale(v)
-		if !stale && r.fresh(v) {
-			return v
-		}
-
-		done, failing := r.start(ctx)
-		if !stale || failing {
-			return v
-		}
-
-		if late == nil {
-			late = time.After(most)
-		}
-
-		select {
-		case <-done:
-			if r.lastErr() != nil {
-				return r.current.Load()
-			}
-		case <-ctx.Done():
-			return r.current.Load()
-		case <-late:
-			r.mu.Lock()
-			r.slow = r.reading != nil
-			r.mu.Unlock()
-			return r.current.Load()
-		}
+	v := r.current.Load()
+	stale := r.stale(v)
+	if !stale && r.fresh(v) {
+		return v
 	}
 
+	_, failing := r.start(ctx)
+	if !stale || failing {
+		return v
+	}
+
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+
+	if _, err := r.Get(waiting); err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		r.mu.Lock()
+		r.slow = r.reading != nil
+		r.mu.Unlock()
+	}
 	return r.current.Load()
 }
 
