@@ -48,9 +48,7 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 		return nil, unavailable(err, "read the tickets of user %d", userID)
 	}
 
-	// Shards are by order id.
-	var tickets []domain.Ticket
-	shards := map[int64]Shard{}
+	var waiting []queuedTicket
 	for s := range Shards {
 		found, err := queuedTickets(first(queued[s]))
 		if err != nil {
@@ -58,9 +56,14 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 		}
 
 		for i := range found {
-			shards[found[i].OrderID] = s
+			waiting = append(waiting, queuedTicket{&found[i], s})
 		}
-		tickets = append(tickets, found...)
+	}
+	g.setAhead(ctx, waiting)
+
+	var tickets []domain.Ticket
+	for _, t := range waiting {
+		tickets = append(tickets, *t.Ticket)
 	}
 
 	for _, reply := range failed {
@@ -77,14 +80,6 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 	slices.SortStableFunc(tickets, func(a, b domain.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
 	tickets = slices.CompactFunc(tickets, func(a, b domain.Ticket) bool { return a.OrderID == b.OrderID })
 
-	var waiting []queuedTicket
-	for i := range tickets {
-		if t := &tickets[i]; t.Failed == "" {
-			waiting = append(waiting, queuedTicket{t, shards[t.OrderID]})
-		}
-	}
-
-	g.setAhead(ctx, waiting)
 	return tickets, nil
 }
 
