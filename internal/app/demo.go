@@ -39,10 +39,12 @@ func demoAccounts(admin string, countries []string) []web.Account {
 //go:embed demo_pictures/*.jpg
 var demoPictures embed.FS
 
-// The titles of the sales that demoRenewal keeps going. A sale with another title is not one of them, even if it was.
+// The sales that demoRenewal keeps going. A sale with another title is not one of them, even if it was.
 const (
+	dimSumID = 2
 	dimSum   = "Dim sum for two"
 	dimSumZH = "双人早茶"
+	hotPotID = 3
 	hotPot   = "Hot pot for two"
 	hotPotZH = "双人火锅"
 )
@@ -59,8 +61,7 @@ const (
 )
 
 // demoContent returns the shops, pictures and vouchers of a new demo. At now, one sale is running, one is upcoming and one has
-// ended. The ShopID of a voucher is the position of its shop in the list, from 1. The server writes
-// the texts in the language of the user who starts it. No text names a time of day.
+// ended. The server writes the texts in the language of the user who starts it. No text names a time of day.
 func demoContent(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
 	now = domain.Moment(now)
 	shops := []domain.Shop{
@@ -117,8 +118,9 @@ func demoContent(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Vouc
 	steamer := images[1].ID
 	pot := images[2].ID
 
-	voucher := func(shop int64, image, title, sub, rules string, price, value int64) domain.Voucher {
+	voucher := func(id, shop int64, image, title, sub, rules string, price, value int64) domain.Voucher {
 		return domain.Voucher{
+			ID:          id,
 			ShopID:      shop,
 			Title:       title,
 			SubTitle:    sub,
@@ -152,15 +154,15 @@ func demoContent(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Vouc
 	rules := translated("One per person. Show the code in the shop within its opening hours.", "每人限购一份，营业时间内到店出示核销码。")
 	menu := translated("For the whole menu", "全场通用")
 
-	ended := sale(voucher(1, tea, translated("Afternoon tea for two", "双人下午茶"), daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
+	ended := sale(voucher(4, 1, tea, translated("Afternoon tea for two", "双人下午茶"), daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
 
 	// The doctor reports sales that were over when they were published.
 	ended.CreatedAt = ended.Sale.BeginAt
 
 	return shops, images, []domain.Voucher{
-		voucher(1, tea, translated("¥50 voucher", "50 元代金券"), menu, translated("No change is given.", "不找零。"), 4750, 5000),
-		sale(voucher(1, steamer, translated(dimSum, dimSumZH), daily, rules, 8000, 16000), 100, -demoWindow/2, demoWindow/2),
-		sale(voucher(2, pot, translated(hotPot, hotPotZH), daily, rules, 9900, 19800), 50, demoWindow/2, demoWindow/2+demoWindow),
+		voucher(1, 1, tea, translated("¥50 voucher", "50 元代金券"), menu, translated("No change is given.", "不找零。"), 4750, 5000),
+		sale(voucher(dimSumID, 1, steamer, translated(dimSum, dimSumZH), daily, rules, 8000, 16000), 100, -demoWindow/2, demoWindow/2),
+		sale(voucher(hotPotID, 2, pot, translated(hotPot, hotPotZH), daily, rules, 9900, 19800), 50, demoWindow/2, demoWindow/2+demoWindow),
 		ended,
 	}, nil
 }

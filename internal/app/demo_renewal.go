@@ -8,16 +8,15 @@ import (
 	"seckill/internal/domain"
 )
 
-// renewalStore reads and changes vouchers.
-type renewalStore interface {
-	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
+// voucherChanger changes vouchers.
+type voucherChanger interface {
 	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error)) (domain.Voucher, error)
 }
 
 // demoRenewal moves the demo's sales that have ended to their next window, so that one is always running and one upcoming.
 // Sales that were renamed or unpublished are left alone.
 type demoRenewal struct {
-	store renewalStore
+	store voucherChanger
 	// Is called after a sale was moved.
 	changed func(id int64)
 	now     func() time.Time
@@ -27,38 +26,23 @@ type demoRenewal struct {
 var errNotEnded = errors.New("the sale has not ended")
 
 func (r demoRenewal) run(ctx context.Context) error {
-	page := domain.Page{Limit: domain.MaxPageSize}
-	for {
-		ended, err := r.store.ListVouchers(ctx, domain.VoucherFilter{
-			Status: domain.VoucherOn,
-			State:  domain.StateEnded,
-			Now:    r.now(),
-			Page:   page,
-		})
-		if err != nil {
+	for _, id := range []int64{dimSumID, hotPotID} {
+		err := r.move(ctx, id)
+
+		switch {
+		case err == nil:
+			r.changed(id)
+		case !errors.Is(err, errNotEnded) && !errors.Is(err, domain.ErrNotFound):
 			return err
 		}
-
-		for _, v := range ended {
-			if !isRenewed(v.Title) {
-				continue
-			}
-			if err := r.move(ctx, v.ID); err != nil {
-				return err
-			}
-		}
-
-		if len(ended) < page.Limit {
-			return nil
-		}
-		page.Before = ended[len(ended)-1].ID
 	}
+
+	return nil
 }
 
 func (r demoRenewal) move(ctx context.Context, id int64) error {
 	_, err := r.store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, func(v *domain.Voucher) (string, error) {
-		// It was unpublished meanwhile, or another server has moved it.
-		if v.Status != domain.VoucherOn || v.State(r.now()) != domain.StateEnded {
+		if !isRenewed(v.Title) || v.Status != domain.VoucherOn || v.State(r.now()) != domain.StateEnded {
 			return "", errNotEnded
 		}
 
@@ -68,12 +52,6 @@ func (r demoRenewal) move(ctx context.Context, id int64) error {
 		return before.Changes(v), nil
 	})
 
-	switch {
-	case errors.Is(err, errNotEnded):
-		return nil
-	case err == nil:
-		r.changed(id)
-	}
 	return err
 }
 

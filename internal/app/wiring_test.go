@@ -277,15 +277,6 @@ func TestDemoContent(t *testing.T) {
 
 type shelf struct{ vouchers []domain.Voucher }
 
-func (s *shelf) ListVouchers(_ context.Context, f domain.VoucherFilter) (page []domain.Voucher, _ error) {
-	for i := len(s.vouchers) - 1; i >= 0 && len(page) < f.Page.Limit; i-- {
-		if v := s.vouchers[i]; f.Matches(&v, f.Now) {
-			page = append(page, v)
-		}
-	}
-	return page, nil
-}
-
 func (s *shelf) ChangeVoucher(
 	_ context.Context, id int64, _ domain.Actor, change func(*domain.Voucher) (string, error),
 ) (domain.Voucher, error) {
@@ -293,16 +284,13 @@ func (s *shelf) ChangeVoucher(
 	return s.vouchers[id-1], err
 }
 
-// TestOneSaleIsAlwaysRunning looks at the demo, with many newer vouchers, every 20 minutes for a week, and once more after a
-// month without a server. Sales that were renamed or unpublished stay as they are.
+// TestOneSaleIsAlwaysRunning looks at the demo every 20 minutes for a week, and once more after a month without a server.
+// Sales that were renamed or unpublished stay as they are.
 func TestOneSaleIsAlwaysRunning(t *testing.T) {
 	_, _, vouchers, err := demoContent(demoStart)
 	require.NoError(t, err)
-	for range 2*domain.MaxPageSize + 1 {
-		vouchers = append(vouchers, domain.Voucher{Title: "a merchant's", Status: domain.VoucherOn})
-	}
 	for i := range vouchers {
-		vouchers[i].ID = int64(i + 1)
+		require.EqualValues(t, i+1, vouchers[i].ID)
 	}
 	s, now, moved := &shelf{vouchers}, demoStart, 0
 	r := demoRenewal{store: s, changed: func(int64) { moved++ }, now: func() time.Time { return now }}

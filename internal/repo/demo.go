@@ -10,7 +10,7 @@ import (
 )
 
 // SeedDemo stores the shops, pictures and vouchers that content returns if the database has neither shops nor vouchers, and
-// reports whether it did. Concurrent processes wait for each other, and only one of them stores the data.
+// reports whether it did. They keep their ids. Concurrent processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(
 	ctx context.Context, content func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error),
 ) (bool, error) {
@@ -35,33 +35,21 @@ func (s *Store) SeedDemo(
 				}
 			}
 
-			return true, insertDemo(tx, shops, vouchers)
+			if err := tx.Create(&shops).Error; err != nil {
+				return false, err
+			}
+
+			for i := range vouchers {
+				if err := insertVoucher(tx, &vouchers[i]); err != nil {
+					return false, err
+				}
+			}
+
+			return true, nil
 		})
 
 		return err
 	})
 
 	return seeded, err
-}
-
-func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) error {
-	// Id in shops -> id in the table.
-	ids := make(map[int64]int64, len(shops))
-	for i := range shops {
-		row := shops[i]
-		row.ID = 0
-		if err := tx.Create(&row).Error; err != nil {
-			return err
-		}
-		ids[shops[i].ID] = row.ID
-	}
-
-	for _, v := range vouchers {
-		v.ShopID = ids[v.ShopID]
-		if err := insertVoucher(tx, &v); err != nil {
-			return err
-		}
-	}
-
-	return nil
 }
