@@ -23,19 +23,16 @@ import (
 // metrics are the collectors of this package. Package handler registers its own.
 type metrics struct {
 	registry *prometheus.Registry
-	// exemplars offers the metrics as OpenMetrics, which alone has exemplars. Prometheus prefers it and would write labels
-	// of buckets anew (le="1.0"), so it is off without traces.
-	exemplars bool
-	orders    *prometheus.HistogramVec
-	locks     *prometheus.CounterVec
-	waits     *prometheus.HistogramVec
-	holds     *prometheus.HistogramVec
-	batches   prometheus.Histogram
-	settled   *prometheus.CounterVec
-	expired   prometheus.Counter
-	admitted  prometheus.Counter
-	payments  *prometheus.CounterVec
-	keys      *prometheus.CounterVec
+	orders   *prometheus.HistogramVec
+	locks    *prometheus.CounterVec
+	waits    *prometheus.HistogramVec
+	holds    *prometheus.HistogramVec
+	batches  prometheus.Histogram
+	settled  *prometheus.CounterVec
+	expired  prometheus.Counter
+	admitted prometheus.Counter
+	payments *prometheus.CounterVec
+	keys     *prometheus.CounterVec
 
 	// Of the reconciler.
 	findings   *prometheus.GaugeVec
@@ -150,9 +147,11 @@ func (m *metrics) roomAdmitted(n int) { m.admitted.Add(float64(n)) }
 
 func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
 
-func (m *metrics) opsHandler() http.Handler {
+// opsHandler serves the metrics and profiles. With exemplars it offers OpenMetrics, which alone has them. Prometheus prefers
+// that format and would write labels of buckets anew (le="1.0"), so it is off without traces.
+func (m *metrics) opsHandler(exemplars bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: m.exemplars}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: exemplars}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

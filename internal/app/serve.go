@@ -248,8 +248,6 @@ type server struct {
 
 	public http.Handler
 	drain  *drain
-	// Nil outside demo mode.
-	rushes *rushRunner
 	// They run until the last request is answered.
 	tasks []loop.Task
 }
@@ -371,7 +369,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 			return errors.Join(err, listener.Close())
 		}
 
-		ops := &http.Server{Handler: s.metrics.opsHandler(), ReadHeaderTimeout: readTimeout}
+		ops := &http.Server{Handler: s.metrics.opsHandler(s.tracer != nil), ReadHeaderTimeout: readTimeout}
 
 		// After the public port, so that the last requests are counted.
 		defer func() { _ = ops.Close() }()
@@ -382,10 +380,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 
 	wg.Go(func() { serve(public, s.limitConnections(listener)) })
 
-	if s.rushes != nil {
-		s.rushes.setURL(urlOf(listener.Addr()))
-	}
-
+	s.rushes.setURL(urlOf(listener.Addr()))
 	s.greet(out, listener.Addr())
 
 	select {
@@ -405,10 +400,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		streams.Go(subscribers.Close)
 	}
 
-	if s.rushes != nil {
-		s.rushes.close(deadline)
-	}
-
+	s.rushes.close(deadline)
 	err = errors.Join(err, public.Shutdown(deadline))
 	streams.Wait()
 	return err

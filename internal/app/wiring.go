@@ -71,7 +71,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 
 	draining := new(drain)
-	api, err := w.newAPI(p, draining)
+	public, err := w.newPublic(p, draining)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,8 @@ func newServer(e *Env, b backends) (*server, error) {
 	return &server{
 		wiring: w,
 		parts:  p,
-		public: draining.handler(api.public),
+		public: draining.handler(public),
 		drain:  draining,
-		rushes: api.rushes,
 		tasks:  tasks,
 	}, nil
 }
@@ -100,6 +99,8 @@ type parts struct {
 	*money
 
 	keys *service.Idempotency
+	// Only a demo offers them.
+	rushes *rushRunner
 }
 
 func (w *wiring) newParts() (*parts, error) {
@@ -111,13 +112,16 @@ func (w *wiring) newParts() (*parts, error) {
 	topics := newTopics(w.rdb, w.log)
 	lanes := w.newLanes(topics)
 
+	shop := w.newShop(topics, lanes)
+
 	return &parts{
 		people: people,
 		topics: topics,
 		lanes:  lanes,
-		shop:   w.newShop(topics, lanes),
+		shop:   shop,
 		money:  w.newMoney(lanes),
 		keys:   w.newIdempotency(),
+		rushes: newRushRunner(w.store, people.tokens, shop.vouchers),
 	}, nil
 }
 
@@ -130,7 +134,6 @@ func newWiring(e *Env, b backends) (*wiring, error) {
 		now:      time.Now,
 		instance: newInstance(),
 	}
-	w.metrics.exemplars = b.tracer != nil
 	if e.Parts.Now != nil {
 		w.now = e.Parts.Now
 	}
@@ -397,30 +400,19 @@ func (w *wiring) newMoney(l *lanes) *money {
 	return m
 }
 
-// api is the handler of the public port, and the load simulations that it starts.
-type api struct {
-	public http.Handler
-	// Nil outside demo mode.
-	rushes *rushRunner
-}
-
-func (w *wiring) newAPI(p *parts, draining *drain) (*api, error) {
+func (w *wiring) newPublic(p *parts, draining *drain) (http.Handler, error) {
 	cfg := w.handlerConfig(p)
 	cfg.Ready = readyChecks(w.cfg, w.backends, draining)
+	if w.cfg.IsDemo() {
+		cfg.Rush = p.rushes
+	}
 
 	var err error
 	if cfg.Pages, cfg.MissingPage, err = w.newPages(p.vouchers); err != nil {
 		return nil, err
 	}
 
-	a := &api{}
-	if w.cfg.IsDemo() {
-		a.rushes = newRushRunner(w.store, p.tokens, p.vouchers)
-		cfg.Rush = a.rushes
-	}
-
-	a.public = handler.New(cfg)
-	return a, nil
+	return handler.New(cfg), nil
 }
 
 func (w *wiring) handlerConfig(p *parts) handler.Config {
