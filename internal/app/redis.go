@@ -42,8 +42,7 @@ func parseRedisAddr(addr string) (*redis.Options, error) {
 
 // RedisOptions returns the options of a client for the servers at addrs: RedisAddrs, or one lock node. The first address
 // decides on TLS, user, password and database; the others are host:port or URLs that agree with it. User and password
-// default to RedisUsername and RedisPassword. Those in the URLs of Sentinels are for the Sentinels only. Errors contain no
-// address, because it may contain a password.
+// default to RedisUsername and RedisPassword. Errors contain no address, because it may contain a password.
 func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
 	opts := redisconn.Options()
 	var first *redis.Options
@@ -77,35 +76,29 @@ func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
 		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	}
 
+	// Used only for Sentinels.
+	opts.SentinelUsername = first.Username
+	opts.SentinelPassword = first.Password
+
 	opts.Username = cmp.Or(first.Username, c.RedisUsername)
 	opts.Password = cmp.Or(first.Password, c.RedisPassword)
 	return opts, nil
 }
 
-// SharedRedisOptions returns the options of a client for RedisAddrs: one server, a cluster, or Sentinels.
+// SharedRedisOptions returns the options of a client for RedisAddrs: one server, a cluster, or Sentinels. User and password
+// in the URLs of Sentinels are for the Sentinels only.
 func (c Config) SharedRedisOptions() (*redis.UniversalOptions, error) {
 	opts, err := c.RedisOptions(c.RedisAddrs...)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case c.RedisSentinel != "":
+		opts.MasterName = c.RedisSentinel
+		opts.Username = c.RedisUsername
+		opts.Password = c.RedisPassword
+	case len(opts.Addrs) > 1 && opts.DB != 0:
+		return nil, errors.New("a cluster has no database but 0")
 	}
-
-	if c.RedisSentinel == "" {
-		if len(opts.Addrs) > 1 && opts.DB != 0 {
-			return nil, errors.New("a cluster has no database but 0")
-		}
-		return opts, nil
-	}
-
-	first, err := parseRedisAddr(c.RedisAddrs[0])
-	if err != nil {
-		return nil, err
-	}
-
-	opts.MasterName = c.RedisSentinel
-	opts.SentinelUsername = first.Username
-	opts.SentinelPassword = first.Password
-	opts.Username = c.RedisUsername
-	opts.Password = c.RedisPassword
 
 	return opts, nil
 }
