@@ -340,12 +340,14 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 
+	url := LocalURL(listener.Addr().String())
+
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { loop.Run(background, s.log, s.tasks...) })
 
 	if sandbox := s.provider.sandbox; sandbox != nil {
-		webhook := urlOf(listener.Addr()) + "/api/v1/payments/webhook/" + payment.SandboxName
+		webhook := url + "/api/v1/payments/webhook/" + payment.SandboxName
 		wg.Go(func() { sandbox.Run(background, webhook) })
 	}
 
@@ -380,8 +382,8 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 
 	wg.Go(func() { serve(public, s.limitConnections(listener)) })
 
-	s.rushes.setURL(urlOf(listener.Addr()))
-	s.greet(out, listener.Addr())
+	s.rushes.setURL(url)
+	s.greet(out, url)
 
 	select {
 	case err = <-failed:
@@ -428,8 +430,7 @@ func (s *server) limitConnections(l net.Listener) net.Listener {
 }
 
 // greet prints the URLs of the server and, in demo mode, the first steps. Scripts parse the first line.
-func (s *server) greet(out io.Writer, addr net.Addr) {
-	url := urlOf(addr)
+func (s *server) greet(out io.Writer, url string) {
 	database := "MySQL"
 	if s.cfg.Embedded() {
 		database = "SQLite in " + s.cfg.DataDir
@@ -455,6 +456,12 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 `, strings.Join(s.cfg.SMSCountries, ", "), strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
 }
 
-func urlOf(addr net.Addr) string {
-	return "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
+// LocalURL returns the URL, for clients on the same machine, of a server that listens at addr: host:port.
+func LocalURL(addr string) string {
+	host, port, _ := net.SplitHostPort(addr)
+	ip, _ := netip.ParseAddr(host)
+	if host == "" || ip.IsUnspecified() {
+		addr = net.JoinHostPort("127.0.0.1", port)
+	}
+	return "http://" + addr
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ func (r rushCmd) Run(e *app.Env) error {
 		return errors.New("--for must be between 0s and 30m, half of the sale")
 	}
 
-	url := cmp.Or(r.URL, localURL(e.Config.Addr))
+	url := cmp.Or(r.URL, app.LocalURL(e.Config.Addr))
 	client, err := rush.NewClient(url, r.Parallel)
 	if err != nil {
 		return err
@@ -154,15 +153,6 @@ func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 	}
 
 	return nil
-}
-
-func localURL(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	if err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
-		addr = net.JoinHostPort("127.0.0.1", port)
-	}
-	return "http://" + addr
 }
 
 func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) error {
