@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -154,25 +155,40 @@ func makeDataDir(dir string) error {
 	return nil
 }
 
-// SigningSecrets returns the configured secrets, or those in the data directory, where it creates one if there is none.
-// With MySQL a configured secret is required.
-func SigningSecrets(cfg Config) (domain.Keyring, error) {
-	if cfg.JWTSecret != "" {
+// ExistingSecrets returns the configured secrets, or those in the data directory. Its error wraps fs.ErrNotExist if there are
+// none and SigningSecrets would create one. With MySQL a configured secret is required.
+func ExistingSecrets(cfg Config) (domain.Keyring, error) {
+	switch {
+	case cfg.JWTSecret != "":
 		return domain.ParseKeyring(cfg.JWTSecret), nil
-	}
-
-	if !cfg.Embedded() {
+	case !cfg.Embedded():
 		return nil, errors.New("--jwt-secret is required with --mysql-dsn: the same on every server, " +
 			"such as the output of openssl rand -hex 32")
 	}
 
-	if err := makeDataDir(cfg.DataDir); err != nil {
-		return nil, err
+	path := filepath.Join(cfg.DataDir, SecretFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("signing secret: %w", err)
 	}
 
-	path := filepath.Join(cfg.DataDir, SecretFile)
-	if secrets, err := ReadSecrets(path); !errors.Is(err, fs.ErrNotExist) {
+	secrets := domain.ParseKeyring(string(text))
+	if err := auth.CheckSecrets(secrets); err != nil {
+		return nil, fmt.Errorf("signing secret: %s: %w", path, err)
+	}
+	return secrets, nil
+}
+
+// SigningSecrets returns the existing secrets, or creates one in the data directory.
+func SigningSecrets(cfg Config) (domain.Keyring, error) {
+	secrets, err := ExistingSecrets(cfg)
+	// ENOTDIR: a file is in the place of the folder, as makeDataDir will report.
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return secrets, err
+	}
+
+	if err := makeDataDir(cfg.DataDir); err != nil {
+		return nil, err
 	}
 
 	// Link publishes the complete file at once, or fails if another process has created one.
@@ -187,22 +203,10 @@ func SigningSecrets(cfg Config) (domain.Keyring, error) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
 
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = os.Link(tmp.Name(), filepath.Join(cfg.DataDir, SecretFile))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
 
-	return ReadSecrets(path)
-}
-
-// ReadSecrets reads a file of secrets, as in domain.ParseKeyring. Its error wraps fs.ErrNotExist if there is none.
-func ReadSecrets(path string) (domain.Keyring, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("signing secret: %w", err)
-	}
-	secrets := domain.ParseKeyring(string(text))
-	if err := auth.CheckSecrets(secrets); err != nil {
-		return nil, fmt.Errorf("signing secret: %s: %w", path, err)
-	}
-	return secrets, nil
+	return ExistingSecrets(cfg)
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,16 +43,7 @@ type settings struct {
 // failure becomes a warning with Result.Accepted.
 func SettingsChecks(cfg Config) doctor.Group {
 	c := settings{Config: cfg}
-	switch {
-	case cfg.JWTSecret != "":
-		c.secrets = domain.ParseKeyring(cfg.JWTSecret)
-	case cfg.Embedded():
-		c.secrets, c.secretErr = ReadSecrets(filepath.Join(cfg.DataDir, SecretFile))
-	default:
-		// Returns the error for a missing secret; creates nothing.
-		_, c.secretErr = SigningSecrets(cfg)
-	}
-
+	c.secrets, c.secretErr = ExistingSecrets(cfg)
 	return c.onThisMachine().checks()
 }
 

@@ -263,6 +263,14 @@ func TestVersionNeedsNoValidConfiguration(t *testing.T) {
 	}
 }
 
+// TestDoctorCreatesNothing: before the first start there is neither a data directory nor a secret.
+func TestDoctorCreatesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	_, stdout, _ := run(t, "doctor", "--data-dir", dir)
+	require.Contains(t, stdout, dir+" does not exist yet")
+	require.NoDirExists(t, dir)
+}
+
 // TestDoctorMasksSecrets checks that every secret is masked. Package doctor has the texts in which.
 func TestDoctorMasksSecrets(t *testing.T) {
 	t.Parallel()

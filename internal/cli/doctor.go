@@ -256,7 +256,7 @@ func (x *examination) salesGroup() doctor.Group {
 		Demo:       cfg.IsDemo(),
 	}
 
-	if secrets, err := app.SigningSecrets(cfg); err == nil {
+	if secrets, err := app.ExistingSecrets(cfg); err == nil {
 		s.Opens = auth.NewSecondFactors(secrets).Opens
 	}
 
