@@ -67,19 +67,15 @@ type Syntax struct {
 // suggest.
 func (s Syntax) ForceIndex(index string) string { return strings.ReplaceAll(s.forceIndex, "%s", index) }
 
-type fault struct {
-	kind faultKind
-	// For faultUnavailable: the server did not answer, or closed the connection.
-	lost bool
-}
-
-type faultKind int
+// fault is a kind of driver error.
+type fault int
 
 const (
-	faultOther       faultKind = iota
-	faultRetry                 // nothing was changed, and a retry at once can succeed (deadlock)
-	faultRefused               // nothing was changed, and this server accepts no transaction; another one may
-	faultUnavailable           // the database is unavailable or full
+	faultOther       fault = iota
+	faultRetry             // nothing was changed, and a retry at once can succeed (deadlock)
+	faultRefused           // nothing was changed, and this server accepts no transaction; another one may
+	faultUnavailable       // the database is unavailable or full
+	faultLost              // the server did not answer, or closed the connection
 )
 
 // gormConfig turns off implicit behaviour of gorm: no transaction around single statements, and no log of its own
@@ -106,7 +102,7 @@ func (db *DB) Ping(ctx context.Context) error {
 			continue
 		}
 
-		if db.dialect.translate(err).kind == faultRefused {
+		if db.dialect.translate(err) == faultRefused {
 			db.leaveServer()
 		}
 

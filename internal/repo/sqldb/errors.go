@@ -27,16 +27,10 @@ func (a Access) Translate(err error) error {
 		return nil
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return domain.ErrNotFound
-	case unreachable(err):
+	case unreachable(err), a.dialect.translate(err) != faultOther:
 		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)
 	}
-
-	switch a.dialect.translate(err).kind {
-	case faultRetry, faultRefused, faultUnavailable:
-		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)
-	default:
-		return err
-	}
+	return err
 }
 
 func unreachable(err error) bool {

@@ -333,14 +333,12 @@ type migrationConn struct {
 func (c migrationConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	for try := 1; ; try++ {
 		res, err := c.mysqlConn.ExecContext(ctx, query, args)
-		var e *mysqldriver.MySQLError
-		switch {
-		case !errors.As(err, &e):
-			return res, err
-		case c.skipApplied.Load() && alreadyApplied[e.Number]:
+		number := errorNumber(err)
+		if c.skipApplied.Load() && alreadyApplied[number] {
 			return driver.ResultNoRows, nil
-		case e.Number != erLockWaitTimeout || try == maxMigrationTries || loop.Sleep(ctx, migrationPause) != nil:
-			return nil, err
+		}
+		if number != erLockWaitTimeout || try == maxMigrationTries || loop.Sleep(ctx, migrationPause) != nil {
+			return res, err
 		}
 	}
 }
@@ -390,28 +388,33 @@ func mysqlFault(err error) fault {
 	var noConn *connectError
 	switch {
 	case errors.As(err, &noConn):
-		return fault{kind: faultUnavailable}
+		return faultUnavailable
 	case errors.Is(err, mysqldriver.ErrInvalidConn):
-		return fault{kind: faultUnavailable, lost: true}
+		return faultLost
 	case errors.Is(err, errReadOnly), errors.Is(err, driver.ErrBadConn):
 		// For the latter see RejectReadOnly.
-		return fault{kind: faultRefused}
+		return faultRefused
 	}
 
-	var e *mysqldriver.MySQLError
-	if !errors.As(err, &e) {
-		return fault{}
-	}
-
+	number := errorNumber(err)
 	switch {
-	case e.Number == erLockDeadlock, e.Number == erGroupRollback:
-		return fault{kind: faultRetry}
-	case e.Number == erUnknownCommand:
-		return fault{kind: faultRefused}
-	case e.Number == erLockWaitTimeout, mysqlUnavailable[e.Number]:
+	case number == erLockDeadlock, number == erGroupRollback:
+		return faultRetry
+	case number == erUnknownCommand:
+		return faultRefused
+	case number == erLockWaitTimeout, mysqlUnavailable[number]:
 		// No time is left for a second wait.
-		return fault{kind: faultUnavailable}
+		return faultUnavailable
 	}
 
-	return fault{}
+	return faultOther
+}
+
+// errorNumber returns the number of an error of the server, or 0 for any other error.
+func errorNumber(err error) uint16 {
+	var e *mysqldriver.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
 }

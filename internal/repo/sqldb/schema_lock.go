@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-
-	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
 // lockMySQLSchema takes a named lock of the server, which the server releases when its connection ends, even if this
@@ -45,12 +43,4 @@ func takeServerLock(ctx context.Context, db *sql.DB) error {
 			return nil
 		}
 	}
-}
-
-func errorNumber(err error) uint16 {
-	var e *mysqldriver.MySQLError
-	if errors.As(err, &e) {
-		return e.Number
-	}
-	return 0
 }

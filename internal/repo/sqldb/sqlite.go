@@ -115,17 +115,17 @@ func sqlitePool(dsn string) (*sql.DB, error) {
 func sqliteFault(err error) fault {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
-		return fault{}
+		return faultOther
 	}
 
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
 		sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
 		// If it is busy or locked, busy_timeout is over: no time is left.
-		return fault{kind: faultUnavailable}
+		return faultUnavailable
 	}
 
-	return fault{}
+	return faultOther
 }
 
 func lockFile(ctx context.Context, path string) (func() error, error) {

@@ -86,12 +86,12 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 			return nil
 		}
 
-		f := a.dialect.translate(err)
-		if f.lost {
+		kind := a.dialect.translate(err)
+		if kind == faultLost {
 			a.leaveSilent(generation)
 		}
 
-		if f.kind == faultRefused {
+		if kind == faultRefused {
 			a.leaveServer()
 			if !moved && !Unanswered(err) {
 				moved = true
@@ -99,7 +99,7 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 			}
 		}
 
-		if f.kind != faultRetry {
+		if kind != faultRetry {
 			err = a.Translate(err)
 			if errors.Is(err, domain.ErrUnavailable) && !errors.Is(err, context.Canceled) {
 				a.doubtful.Store(true)
