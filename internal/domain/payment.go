@@ -117,13 +117,13 @@ type PaymentNotice struct {
 	Queried bool `gorm:"-"`
 }
 
-// Settled is the result of processing a notice.
+// Settled is the result of processing a notice, or of the end of a refund.
 type Settled struct {
 	Order   Order
 	Payment Payment
-	// False: the notice was a repetition.
+	// False: it was a repetition.
 	Changed bool
-	// Whether the notice ended the order, and its unit is back on sale.
+	// Whether this ended the order, and its unit is back on sale.
 	Freed bool
 }
 
@@ -157,14 +157,14 @@ type PaymentStore interface {
 	// closed if the time to pay was over.
 	NoteQueried(ctx context.Context, p Payment) error
 	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
-	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.
-	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)
+	// MoveRefunded, which returns the unit. If another call has finished the refund, nothing changes. Error: ErrNotFound.
+	FinishRefund(ctx context.Context, p Payment, at time.Time) (Settled, error)
 	// KeepNotice stores a notice that could not be processed. Of a repeated one it counts the repetitions.
 	KeepNotice(ctx context.Context, n UnreadNotice) error
 	// FailRefund records why a refund request has failed.
 	FailRefund(ctx context.Context, paymentID int64, why string) error
 	// ReturnOutside ends a refund without the provider, as FinishRefund does, and logs the reason. If an earlier run of the
-	// request did so, it returns the present state. Errors: ErrNotFound (no such payment of the order), ErrInvalidState (its
+	// request did so, it returns the present payment. Errors: ErrNotFound (no such payment of the order), ErrInvalidState (its
 	// money is not being returned).
 	ReturnOutside(ctx context.Context, r OutsideReturn) (Settled, error)
 	// Payments returns the payments of an order, oldest first. A userID other than 0 must own the order. Error:

@@ -32,11 +32,10 @@ func (s *Store) BeginPayment(
 	var row paymentRow
 
 	again := func(id int64) error {
-		if err := s.db.Writer(ctx).Take(&row, id).Error; err != nil {
-			return s.db.Translate(err)
-		}
 		var err error
-		order.Order, err = s.Order(ctx, 0, row.OrderID)
+		if row.Payment, err = s.payment(ctx, id); err == nil {
+			order.Order, err = s.Order(ctx, 0, row.OrderID)
+		}
 		return err
 	}
 
@@ -80,6 +79,12 @@ func (s *Store) BeginPayment(
 	})
 
 	return order.Order, row.Payment, err
+}
+
+func (s *Store) payment(ctx context.Context, id int64) (domain.Payment, error) {
+	var p domain.Payment
+	err := s.db.Writer(ctx).Take(&p, id).Error
+	return p, s.db.Translate(err)
 }
 
 // lockPaidOrder is lockOrder for the order that a payment names. Of an order that does not exist the money is refunded; it has
@@ -453,38 +458,49 @@ func (s *Store) NoteQueried(ctx context.Context, p domain.Payment) error {
 }
 
 // FinishRefund implements domain.PaymentStore.
-func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
-	var found paymentRow
-	if err := s.db.Writer(ctx).Take(&found, paymentID).Error; err != nil {
-		return nil, s.db.Translate(err)
+func (s *Store) FinishRefund(ctx context.Context, p domain.Payment, at time.Time) (domain.Settled, error) {
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.Settled, error) {
+		return s.endRefund(tx, domain.OutsideReturn{
+			OrderID: p.OrderID,
+			Ref:     p.Ref,
+			By:      domain.Actor{Kind: domain.ActorProvider},
+			At:      at,
+		})
+	})
+}
+
+// endRefund ends the refund of a payment. It changes nothing if the money is not being returned. Without a reason it was
+// returned by the provider.
+func (s *Store) endRefund(tx *gorm.DB, r domain.OutsideReturn) (domain.Settled, error) {
+	order, err := lockPaidOrder(tx, r.OrderID)
+	if err != nil {
+		return domain.Settled{}, err
 	}
 
-	return run(ctx, s.db.Write, func(tx *gorm.DB) (*domain.Order, error) {
-		order, err := lockPaidOrder(tx, found.OrderID)
+	var p paymentRow
+	err = tx.Clauses(sqldb.ForUpdate).Where("provider_ref = ? AND order_id = ?", r.Ref, r.OrderID).Take(&p).Error
+	if err != nil || p.Status != domain.PaymentRefunding {
+		return domain.Settled{}, err
+	}
+
+	if err := s.setPayment(tx, &p, domain.PaymentRefunded, r.At); err != nil {
+		return domain.Settled{}, err
+	}
+
+	if r.Reason != "" {
+		err := writeOrderAudit(tx, &order, domain.ActionOutsideReturn, r.By, r.At, p.Ref+": "+r.Reason)
 		if err != nil {
-			return nil, err
+			return domain.Settled{}, err
 		}
+	}
 
-		var p paymentRow
-		if err := tx.Clauses(sqldb.ForUpdate).Take(&p, paymentID).Error; err != nil {
-			return nil, err
-		}
-
-		// Another call has finished it.
-		if p.Status != domain.PaymentRefunding {
-			return nil, nil
-		}
-		if err := s.setPayment(tx, &p, domain.PaymentRefunded, at); err != nil {
-			return nil, err
-		}
-
-		moved, err := s.finishRefund(tx, &order, &p, domain.Actor{Kind: domain.ActorProvider}, at)
-		if err != nil || !moved {
-			return nil, err
-		}
-
-		return &order.Order, nil
-	})
+	freed, err := s.finishRefund(tx, &order, &p, r.By, r.At)
+	return domain.Settled{
+		Order:   order.Order,
+		Payment: p.Payment,
+		Changed: true,
+		Freed:   freed,
+	}, err
 }
 
 // finishRefund applies domain.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
@@ -528,52 +544,14 @@ func (s *Store) FailRefund(ctx context.Context, paymentID int64, why string) err
 // ReturnOutside implements domain.PaymentStore.
 func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (domain.Settled, error) {
 	var settled domain.Settled
-
-	again := func(id int64) error {
-		var p paymentRow
-		if err := s.db.Writer(ctx).Take(&p, id).Error; err != nil {
-			return s.db.Translate(err)
+	err := s.writeOnce(ctx, r.Claim, readAgain(ctx, &settled.Payment, s.payment), func(tx *gorm.DB) (int64, error) {
+		var err error
+		settled, err = s.endRefund(tx, r)
+		if err == nil && !settled.Changed {
+			err = domain.ErrInvalidState
 		}
 
-		order, err := lockPaidOrder(s.db.Writer(ctx), p.OrderID)
-		settled = domain.Settled{Order: order.Order, Payment: p.Payment}
-		return s.db.Translate(err)
-	}
-
-	err := s.writeOnce(ctx, r.Claim, again, func(tx *gorm.DB) (int64, error) {
-		order, err := lockPaidOrder(tx, r.OrderID)
-		if err != nil {
-			return 0, err
-		}
-
-		var p paymentRow
-		err = tx.Clauses(sqldb.ForUpdate).Where("provider_ref = ? AND order_id = ?", r.Ref, r.OrderID).Take(&p).Error
-		if err != nil {
-			return 0, err
-		}
-
-		if p.Status != domain.PaymentRefunding {
-			return 0, domain.ErrInvalidState
-		}
-
-		if err := s.setPayment(tx, &p, domain.PaymentRefunded, r.At); err != nil {
-			return 0, err
-		}
-
-		err = writeOrderAudit(tx, &order, domain.ActionOutsideReturn, r.By, r.At, p.Ref+": "+r.Reason)
-		if err != nil {
-			return 0, err
-		}
-
-		freed, err := s.finishRefund(tx, &order, &p, r.By, r.At)
-		settled = domain.Settled{
-			Order:   order.Order,
-			Payment: p.Payment,
-			Changed: true,
-			Freed:   freed,
-		}
-
-		return p.ID, err
+		return settled.Payment.ID, err
 	})
 
 	return settled, err

@@ -127,20 +127,21 @@ func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 		first := pay(t, s, o, "first")
 		second := env.Must(s.SettlePayment(t.Context(), "bank", notice(o, "second"), now))(t)
 		env.Must(s.BeginRefund(t.Context(), refundOf(o, now)))(t)
-		refunded := env.Must(s.FinishRefund(t.Context(), second.Payment.ID, now.Add(time.Second)))(t)
-		require.Nil(t, refunded)
+		refunded := env.Must(s.FinishRefund(t.Context(), second.Payment, now.Add(time.Second)))(t)
+		require.False(t, refunded.Freed)
 		requireTotals(t, s, v.ID, 9, 1)
 		var touched orderRow
 		require.NoError(t, s.db.Reader(t.Context()).Take(&touched, o.ID).Error)
 		require.Equal(t, now.Add(time.Second), touched.UpdatedAt, "Galera lets one of two refunds on two nodes fail and see the other")
-		refunded = env.Must(s.FinishRefund(t.Context(), first.ID, now))(t)
-		require.Equal(t, domain.OrderRefunded, refunded.Status)
-		require.Zero(t, refunded.Slot)
+		refunded = env.Must(s.FinishRefund(t.Context(), first, now))(t)
+		require.True(t, refunded.Freed)
+		require.Equal(t, domain.OrderRefunded, refunded.Order.Status)
+		require.Zero(t, refunded.Order.Slot)
 		requireTotals(t, s, v.ID, 10, 0)
 		require.Equal(t, []string{
 			"provider pay", "provider return_money", "buyer refund", "provider money_returned", "provider refunded",
 		}, auditTrail(t, s, o.ID))
-		env.Fails(s.FinishRefund(t.Context(), 999, now))(t, domain.ErrNotFound)
+		env.Fails(s.FinishRefund(t.Context(), domain.Payment{OrderID: o.ID, Ref: "none"}, now))(t, domain.ErrNotFound)
 	})
 }
 
@@ -245,7 +246,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		due := env.Must(s.DueRefunds(t.Context(), 10, func(int) time.Duration { return time.Minute }))(t)
 		require.Len(t, due, 5)
 		for _, p := range due {
-			require.Nil(t, env.Must(s.FinishRefund(t.Context(), p.ID, now))(t))
+			require.False(t, env.Must(s.FinishRefund(t.Context(), p, now))(t).Freed)
 		}
 		require.Zero(t, env.Must(s.Backlog(t.Context()))(t).Refunds)
 		require.Equal(t, []string{"provider return_money", "provider money_returned"}, auditTrail(t, s, lost.ID))
@@ -344,9 +345,9 @@ func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 			return refunded
 		}
 		for _, p := range due {
-			o := env.Must(s.FinishRefund(t.Context(), p.ID, now))(t)
-			if o != nil {
-				refunded = append(refunded, *o)
+			settled := env.Must(s.FinishRefund(t.Context(), p, now))(t)
+			if settled.Freed {
+				refunded = append(refunded, settled.Order)
 			}
 		}
 	}
@@ -461,8 +462,8 @@ func TestReversalRacesMoves(t *testing.T) {
 					}
 				},
 				func() {
-					done, err := s.FinishRefund(t.Context(), paid.ID, now)
-					if assert.NoError(t, err) && done != nil {
+					settled, err := s.FinishRefund(t.Context(), paid, now)
+					if assert.NoError(t, err) && settled.Freed {
 						freed.Add(1)
 					}
 				})

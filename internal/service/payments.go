@@ -253,15 +253,11 @@ func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
 		return errors.Join(fmt.Errorf("refund of payment %s by provider %s: %w", p.Ref, p.Provider, failed), stored)
 	}
 
-	order, err := s.cfg.Store.FinishRefund(ctx, p.ID, domain.Moment(s.cfg.Now()))
+	settled, err := s.cfg.Store.FinishRefund(ctx, p, domain.Moment(s.cfg.Now()))
 	if err != nil {
 		return fmt.Errorf("store the completed refund of payment %s: %w", p.Ref, err)
 	}
 
-	s.cfg.Observe(p.Provider, "refunded")
-	if order != nil {
-		s.cfg.Returns.Release(ctx, *order)
-	}
-
+	s.publish(ctx, settled)
 	return nil
 }

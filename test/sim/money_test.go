@@ -369,8 +369,8 @@ func (s *serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) 
 	})
 }
 
-func (s *serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
-	return transact(s.w, func() (*domain.Order, error) { return s.Store.FinishRefund(ctx, paymentID, at) })
+func (s *serverStore) FinishRefund(ctx context.Context, p domain.Payment, at time.Time) (domain.Settled, error) {
+	return transact(s.w, func() (domain.Settled, error) { return s.Store.FinishRefund(ctx, p, at) })
 }
 
 func (s *serverStore) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
