@@ -368,7 +368,7 @@ type money struct {
 
 func (w *wiring) newMoney(l *lanes) *money {
 	m := &money{provider: w.newProvider()}
-	m.payments = service.NewPayments(service.PaymentsConfig{
+	m.payments = &service.Payments{
 		Store:     w.store,
 		Providers: map[string]domain.PaymentProvider{m.provider.name: m.provider},
 		Default:   m.provider.name,
@@ -376,7 +376,7 @@ func (w *wiring) newMoney(l *lanes) *money {
 		Now:       w.now,
 		Log:       w.log,
 		Observe:   w.metrics.payment,
-	})
+	}
 
 	m.closer = &service.Closer{
 		Store:   w.store,
@@ -638,10 +638,10 @@ func (w *wiring) newIdempotency() *service.Idempotency {
 	if w.env.Parts.Keys != nil {
 		store = w.env.Parts.Keys(store)
 	}
-	return service.NewIdempotency(service.IdempotencyConfig{
+	return &service.Idempotency{
 		Store:   store,
 		Observe: w.metrics.keyed,
-	})
+	}
 }
 
 // NewReconciler returns a reconciler with cfg completed from the arguments and e. The gate may be nil if there is no

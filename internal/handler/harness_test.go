@@ -185,7 +185,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	if s.limits {
 		quota = ratelimit.NewQuota("logins", e.clock.now, s.shared)
 	}
-	sales := service.NewSales(service.SalesConfig{Loader: e.store})
+	sales := service.NewSales(service.SalesConfig{Loader: e.store, Changed: func(int64) {}})
 	t.Cleanup(sales.Close)
 	mode := s.lane(patientLane{lane.NewLock(e.locks, lane.NewBatch(s.ids, e.store, nil))})
 	var queue service.ReservationStore
@@ -223,14 +223,15 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.store, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(s.keys), Returns: e.returns,
+			Observe: func(context.Context, error, time.Duration) {}, ObserveKey: func(string) {},
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: service.NewPayments(service.PaymentsConfig{
+		Payments: &service.Payments{
 			Store: e.store, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
-			Returns: e.returns, Now: e.clock.now, Log: log,
-		}),
+			Returns: e.returns, Now: e.clock.now, Log: log, Observe: func(string, string) {},
+		},
 		Subscribers: e.Subscribers, Store: e.store, Pictures: picture.New(e.store, e.clock.now), Zone: shanghai,
-		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.store}),
+		Keys:  &service.Idempotency{Store: e.store, Observe: func(string) {}},
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys, Version: "1.2.3",
 	}

@@ -535,7 +535,7 @@ func (e *environment) overdue(o orderView) {
 
 func (e *environment) close() int {
 	e.t.Helper()
-	closer := &service.Closer{Store: e.store, Returns: e.returns}
+	closer := &service.Closer{Store: e.store, Returns: e.returns, Closed: func(int) {}}
 	return env.Must(closer.CloseDue(e.t.Context()))(e.t)
 }
 

@@ -35,26 +35,14 @@ type KeyStore interface {
 	PurgeKeys(ctx context.Context) (int, error)
 }
 
-// IdempotencyConfig configures an Idempotency.
-type IdempotencyConfig struct {
-	Store KeyStore
-	// Observe receives the outcome of each keyed request: "new", "takeover", "replayed", "mismatch", "in_progress",
-	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must
-	// not block.
-	Observe func(outcome string)
-}
-
 // Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
 // concurrently or on different instances. The database decides which run has the key. Idempotency is safe for
 // concurrent use.
-type Idempotency struct{ cfg IdempotencyConfig }
-
-// NewIdempotency returns an Idempotency. Its Task purges old keys.
-func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
-	if cfg.Observe == nil {
-		cfg.Observe = func(string) {}
-	}
-	return &Idempotency{cfg: cfg}
+type Idempotency struct {
+	Store KeyStore
+	// Observe receives the outcome of each keyed request: "new", "takeover", "replayed", "mismatch", "in_progress",
+	// "unavailable" or "lost" (the run outlived its lease). It must be safe for concurrent use, and must not block.
+	Observe func(outcome string)
 }
 
 // Do returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context
@@ -81,7 +69,7 @@ func (i *Idempotency) Do(
 	case err != nil:
 		return domain.Answer{}, false, err
 	case stored != nil:
-		i.cfg.Observe("replayed")
+		i.Observe("replayed")
 		return *stored, true, nil
 	}
 
@@ -109,9 +97,9 @@ func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answe
 			c.ResourceID = s.ResourceID
 
 			if c.Again {
-				i.cfg.Observe("takeover")
+				i.Observe("takeover")
 			} else {
-				i.cfg.Observe("new")
+				i.Observe("new")
 			}
 
 			return nil, nil
@@ -137,12 +125,12 @@ func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answe
 func (i *Idempotency) claimOnce(ctx context.Context, c *domain.Claim) domain.KeyState {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	return i.cfg.Store.ClaimKey(ctx, c)
+	return i.Store.ClaimKey(ctx, c)
 }
 
 func (i *Idempotency) observe(err error) {
 	if err != nil {
-		i.cfg.Observe(keyOutcome(err, "unavailable"))
+		i.Observe(keyOutcome(err, "unavailable"))
 	}
 }
 
@@ -161,9 +149,9 @@ func keyOutcome(err error, other string) string {
 func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := i.cfg.Store.KeepAnswer(ctx, c, a)
+	err := i.Store.KeepAnswer(ctx, c, a)
 	if errors.Is(err, domain.ErrOrderInProgress) {
-		i.cfg.Observe("lost")
+		i.Observe("lost")
 	}
 	return err
 }
@@ -172,6 +160,6 @@ func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.
 // instances may run it.
 func (i *Idempotency) Task() loop.Task {
 	return loop.Every(purgeEvery, "delete expired idempotency keys", func(ctx context.Context) error {
-		return loop.InBatches(ctx, i.cfg.Store.PurgeKeys)
+		return loop.InBatches(ctx, i.Store.PurgeKeys)
 	})
 }

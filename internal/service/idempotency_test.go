@@ -108,7 +108,7 @@ func (m *memKeys) set(change func()) {
 
 func newKeys(store *memKeys) *Idempotency {
 	observe := func(outcome string) { store.set(func() { store.seen = append(store.seen, outcome) }) }
-	return NewIdempotency(IdempotencyConfig{Store: store, Observe: observe})
+	return &Idempotency{Store: store, Observe: observe}
 }
 
 var (

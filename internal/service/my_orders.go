@@ -121,7 +121,7 @@ func (s *Orders) moveAtCounter(ctx context.Context, m domain.OrderMove, check fu
 		return domain.Order{}, err
 	}
 
-	s.cfg.Returns.moved(o.ID)
+	s.cfg.Returns.Moved(o.ID)
 	return o, nil
 }
 

@@ -87,10 +87,9 @@ type OrdersConfig struct {
 	Queue   ReservationStore
 	Returns UnitReleaser
 	Codes   domain.RedeemCodes
-	// May be nil.
 	Observe OrderObserver
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or
-	// "unavailable". It may be nil. It must be fast and safe for concurrent use.
+	// "unavailable". It must be fast and safe for concurrent use.
 	ObserveKey func(outcome string)
 }
 
@@ -128,13 +127,6 @@ type ReservationStore interface {
 
 // NewOrders returns the service.
 func NewOrders(cfg OrdersConfig) *Orders {
-	if cfg.Observe == nil {
-		cfg.Observe = func(context.Context, error, time.Duration) {}
-	}
-	if cfg.ObserveKey == nil {
-		cfg.ObserveKey = func(string) {}
-	}
-
 	o := &Orders{
 		cfg:      cfg,
 		inFlight: semaphore.NewWeighted(int64(cfg.MaxInFlight)),

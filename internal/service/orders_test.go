@@ -51,6 +51,7 @@ func newOrders(t *testing.T, sale func() (domain.Voucher, error), cfg OrdersConf
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return testNow }
 	}
+	cfg.Observe, cfg.ObserveKey = func(context.Context, error, time.Duration) {}, func(string) {}
 	return NewOrders(cfg)
 }
 
@@ -263,12 +264,13 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 		start, due := time.Now(), &dueOrders{left: 2*closeBatch + 1}
 		moved := 0
 		returns := UnitReleaser{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}, Moved: func(int64) { moved++ }}
-		closer := &Closer{Store: due, Returns: returns}
-		n := env.Must(closer.CloseDue(t.Context()))(t)
-		require.Equal(t, 2*closeBatch+1, n)
+		closed := 0
+		closer := &Closer{Store: due, Returns: returns, Closed: func(n int) { closed += n }}
+		require.NoError(t, closer.Task().Run(t.Context()))
+		require.Equal(t, 2*closeBatch+1, closed)
 		require.LessOrEqual(t, time.Since(start), 5*time.Second, "expired orders are closed within 5 s")
-		require.Len(t, changed, n)
-		require.Equal(t, n, moved, "the streams of the orders are notified")
+		require.Len(t, changed, closed)
+		require.Equal(t, closed, moved, "the streams of the orders are notified")
 	})
 }
 
@@ -278,7 +280,7 @@ func TestReleaseIgnoresEndOfRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &hangingQueue{calls: map[int64]error{}}
 		gone := env.Cancelled(t.Context())
-		UnitReleaser{Sales: sales, Queue: q}.Release(gone, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
+		UnitReleaser{Sales: sales, Queue: q, Moved: func(int64) {}}.Release(gone, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }

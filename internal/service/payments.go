@@ -27,8 +27,12 @@ const (
 	maxRefundWait = 10 * time.Minute
 )
 
-// PaymentsConfig configures Payments.
-type PaymentsConfig struct {
+// Payments takes the money for orders and refunds it. It is safe for concurrent use, and several instances may run.
+//
+// A crash at any point loses no money. A payment is stored before it is created at the provider, under a reference that
+// makes a repeated creation the same payment. A refund is stored before it is requested from the provider, and
+// requested until it succeeds. A notice is stored in the transaction that moves the order.
+type Payments struct {
 	Store     domain.PaymentStore
 	Providers map[string]domain.PaymentProvider // by name
 	// The provider of a request that names none.
@@ -37,23 +41,8 @@ type PaymentsConfig struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, disputed,
-	// refund_failed, unread. It may be nil.
+	// refund_failed, unread.
 	Observe func(provider, event string)
-}
-
-// Payments takes the money for orders and refunds it. It is safe for concurrent use, and several instances may run.
-//
-// A crash at any point loses no money. A payment is stored before it is created at the provider, under a reference that
-// makes a repeated creation the same payment. A refund is stored before it is requested from the provider, and
-// requested until it succeeds. A notice is stored in the transaction that moves the order.
-type Payments struct{ cfg PaymentsConfig }
-
-// NewPayments returns Payments. Their Task processes refunds.
-func NewPayments(cfg PaymentsConfig) *Payments {
-	if cfg.Observe == nil {
-		cfg.Observe = func(string, string) {}
-	}
-	return &Payments{cfg}
 }
 
 // Pay begins a payment of the user's unpaid order at a provider; "" selects the default. The order is paid when the
@@ -62,14 +51,14 @@ func NewPayments(cfg PaymentsConfig) *Payments {
 func (s *Payments) Pay(
 	ctx context.Context, claim *domain.Claim, userID, orderID int64, provider string,
 ) (domain.Order, domain.Payment, error) {
-	provider = cmp.Or(provider, s.cfg.Default)
-	p, ok := s.cfg.Providers[provider]
+	provider = cmp.Or(provider, s.Default)
+	p, ok := s.Providers[provider]
 	if !ok {
 		return domain.Order{}, domain.Payment{}, domain.Invalid("provider", "is not a configured payment provider")
 	}
 
-	at := domain.Moment(s.cfg.Now())
-	order, payment, err := s.cfg.Store.BeginPayment(ctx, claim, userID, domain.Payment{
+	at := domain.Moment(s.Now())
+	order, payment, err := s.Store.BeginPayment(ctx, claim, userID, domain.Payment{
 		OrderID:   orderID,
 		Provider:  provider,
 		Ref:       "pay_" + rand.Text(),
@@ -78,7 +67,7 @@ func (s *Payments) Pay(
 		UpdatedAt: at,
 	})
 	if err != nil {
-		return domain.Order{}, domain.Payment{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
+		return domain.Order{}, domain.Payment{}, s.Returns.notYet(ctx, userID, orderID, err)
 	}
 
 	// Begun by an earlier run of the request, and completed since.
@@ -89,7 +78,7 @@ func (s *Payments) Pay(
 		return domain.Order{}, domain.Payment{}, fmt.Errorf("%w: payment provider %s: %w", domain.ErrUnavailable, provider, err)
 	}
 
-	s.cfg.Observe(provider, "created")
+	s.Observe(provider, "created")
 	return order, payment, nil
 }
 
@@ -99,7 +88,7 @@ func (s *Payments) Pay(
 // Errors: ErrNotFound (unknown provider, or the failure of an unknown payment), ErrUnauthenticated (signature),
 // *InvalidError, ErrUnavailable.
 func (s *Payments) Webhook(ctx context.Context, provider, signature string, body []byte) (domain.Settled, error) {
-	p, ok := s.cfg.Providers[provider]
+	p, ok := s.Providers[provider]
 	if !ok {
 		return domain.Settled{}, domain.ErrNotFound
 	}
@@ -125,8 +114,8 @@ func (s *Payments) Settle(ctx context.Context, provider string, notice domain.Pa
 		return settled, err
 	}
 
-	at := domain.Moment(s.cfg.Now())
-	kept := s.cfg.Store.KeepNotice(ctx, domain.UnreadNotice{
+	at := domain.Moment(s.Now())
+	kept := s.Store.KeepNotice(ctx, domain.UnreadNotice{
 		Provider:   provider,
 		Notice:     notice,
 		Reason:     err.Error(),
@@ -136,22 +125,22 @@ func (s *Payments) Settle(ctx context.Context, provider string, notice domain.Pa
 		return domain.Settled{}, kept
 	}
 
-	s.cfg.Observe(provider, "unread")
-	s.cfg.Log.Error("a payment notice could not be processed; it is kept", "provider", provider, "provider_ref", notice.Ref,
+	s.Observe(provider, "unread")
+	s.Log.Error("a payment notice could not be processed; it is kept", "provider", provider, "provider_ref", notice.Ref,
 		"order_id", notice.OrderID, "err", err)
 
 	return domain.Settled{}, err
 }
 
 func (s *Payments) settle(ctx context.Context, provider string, notice domain.PaymentNotice) (domain.Settled, error) {
-	settled, err := s.cfg.Store.SettlePayment(ctx, provider, notice, domain.Moment(s.cfg.Now()))
+	settled, err := s.Store.SettlePayment(ctx, provider, notice, domain.Moment(s.Now()))
 	if err != nil {
 		return domain.Settled{}, err
 	}
 
 	s.publish(ctx, settled)
 	if settled.Changed && settled.Payment.Status == domain.PaymentRefunding {
-		s.cfg.Log.Warn("unmatched payment; refunding it", "provider", provider, "provider_ref", notice.Ref,
+		s.Log.Warn("unmatched payment; refunding it", "provider", provider, "provider_ref", notice.Ref,
 			"order_id", notice.OrderID, "order_status", settled.Order.Status.String(), "amount", settled.Payment.Amount, "currency", settled.Payment.Currency)
 	}
 
@@ -161,21 +150,21 @@ func (s *Payments) settle(ctx context.Context, provider string, notice domain.Pa
 // Refund begins the refund of a paid order. Its unit goes back on sale when the money has been returned.
 // Errors: ErrNotFound (even if another buyer has the order), ErrInvalidState, ErrUnavailable.
 func (s *Payments) Refund(ctx context.Context, claim *domain.Claim, by domain.Actor, orderID int64) (domain.Order, error) {
-	o, err := s.cfg.Store.BeginRefund(ctx, domain.OrderMove{
+	o, err := s.Store.BeginRefund(ctx, domain.OrderMove{
 		OrderID: orderID,
 		By:      by,
-		At:      domain.Moment(s.cfg.Now()),
+		At:      domain.Moment(s.Now()),
 		Claim:   claim,
 	})
 	if err != nil {
-		return domain.Order{}, s.cfg.Returns.notYet(ctx, by.Owner(), orderID, err)
+		return domain.Order{}, s.Returns.notYet(ctx, by.Owner(), orderID, err)
 	}
 
 	// Nothing was paid, so no provider is involved.
 	if o.Status == domain.OrderRefunded {
-		s.cfg.Returns.Release(ctx, o)
+		s.Returns.Release(ctx, o)
 	} else {
-		s.cfg.Returns.moved(o.ID)
+		s.Returns.Moved(o.ID)
 	}
 
 	return o, nil
@@ -184,12 +173,12 @@ func (s *Payments) Refund(ctx context.Context, claim *domain.Claim, by domain.Ac
 // ReturnOutside records that the money of a payment was returned without its provider, which is not requested to do so
 // again. Errors: *InvalidError, ErrNotFound, ErrInvalidState (the money is not being returned), ErrUnavailable.
 func (s *Payments) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (domain.Payment, error) {
-	r.At = domain.Moment(s.cfg.Now())
+	r.At = domain.Moment(s.Now())
 	if err := r.Validate(); err != nil {
 		return domain.Payment{}, err
 	}
 
-	settled, err := s.cfg.Store.ReturnOutside(ctx, r)
+	settled, err := s.Store.ReturnOutside(ctx, r)
 	if err != nil {
 		return domain.Payment{}, err
 	}
@@ -200,18 +189,18 @@ func (s *Payments) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (d
 
 func (s *Payments) publish(ctx context.Context, settled domain.Settled) {
 	if settled.Freed {
-		s.cfg.Returns.Release(ctx, settled.Order)
+		s.Returns.Release(ctx, settled.Order)
 	} else if settled.Changed {
-		s.cfg.Returns.moved(settled.Order.ID)
+		s.Returns.Moved(settled.Order.ID)
 	}
 	if settled.Changed {
-		s.cfg.Observe(settled.Payment.Provider, settled.Payment.Status.String())
+		s.Observe(settled.Payment.Provider, settled.Payment.Status.String())
 	}
 }
 
 // List returns the payments of the user's order, oldest first. Errors: ErrNotFound, ErrUnavailable.
 func (s *Payments) List(ctx context.Context, userID, orderID int64) ([]domain.Payment, error) {
-	return s.cfg.Store.Payments(ctx, userID, orderID)
+	return s.Store.Payments(ctx, userID, orderID)
 }
 
 // Task processes due refunds.
@@ -223,7 +212,7 @@ func (s *Payments) Task() loop.Task {
 // first error after it has processed the other refunds.
 func (s *Payments) RefundDue(ctx context.Context) error {
 	claim := func(ctx context.Context, most int) ([]domain.Payment, error) {
-		return s.cfg.Store.DueRefunds(ctx, most, refundBackoff)
+		return s.Store.DueRefunds(ctx, most, refundBackoff)
 	}
 	return loop.EachDue(ctx, refundBatch, claim, s.refund)
 }
@@ -235,7 +224,7 @@ func refundBackoff(tries int) time.Duration { return loop.Backoff(refundWait, ma
 func (s *Payments) requestRefund(ctx context.Context, p domain.Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
-	provider, ok := s.cfg.Providers[p.Provider]
+	provider, ok := s.Providers[p.Provider]
 	if !ok {
 		return errors.New("the provider is not configured")
 	}
@@ -248,12 +237,12 @@ func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
 	defer cancel()
 
 	if failed != nil {
-		s.cfg.Observe(p.Provider, "refund_failed")
-		stored := s.cfg.Store.FailRefund(ctx, p.ID, failed.Error())
+		s.Observe(p.Provider, "refund_failed")
+		stored := s.Store.FailRefund(ctx, p.ID, failed.Error())
 		return errors.Join(fmt.Errorf("refund of payment %s by provider %s: %w", p.Ref, p.Provider, failed), stored)
 	}
 
-	settled, err := s.cfg.Store.FinishRefund(ctx, p, domain.Moment(s.cfg.Now()))
+	settled, err := s.Store.FinishRefund(ctx, p, domain.Moment(s.Now()))
 	if err != nil {
 		return fmt.Errorf("store the completed refund of payment %s: %w", p.Ref, err)
 	}

@@ -42,7 +42,7 @@ type SaleLoader interface {
 type SalesConfig struct {
 	Loader SaleLoader
 	// Changed publishes that a voucher has changed. The other processes then call Forget. A lost message delays them by
-	// less than a second. Changed must not block. It may be nil.
+	// less than a second. Changed must not block.
 	Changed func(voucherID int64)
 }
 
@@ -69,9 +69,6 @@ type sale struct {
 
 // NewSales returns an empty cache. Close it after use.
 func NewSales(cfg SalesConfig) *Sales {
-	if cfg.Changed == nil {
-		cfg.Changed = func(int64) {}
-	}
 	s := &Sales{cfg: cfg, staleLookups: rate.NewLimiter(staleLookupsPerSecond, staleLookupsPerSecond)}
 	s.reads = batch.NewLookup(s.readBatch, domain.BatchError)
 	s.cache = cache.New[int64](cache.Options[*sale]{MaxEntries: maxSales, IdleTTL: saleKept})

@@ -47,7 +47,7 @@ func openSale(stock int64) domain.Voucher {
 }
 
 func newSales(t *testing.T, l *loader) *Sales {
-	s := NewSales(SalesConfig{Loader: l})
+	s := NewSales(SalesConfig{Loader: l, Changed: func(int64) {}})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -390,7 +390,7 @@ func testCatalog(t *testing.T, test func(t *testing.T, db *voucherDB, sales *Sal
 		v := openSale(5)
 		v.Sale.BeginAt, v.Sale.EndAt = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		db := &voucherDB{vouchers: []domain.Voucher{v}}
-		sales := NewSales(SalesConfig{Loader: db})
+		sales := NewSales(SalesConfig{Loader: db, Changed: func(int64) {}})
 		defer sales.Close()
 		test(t, db, sales, NewVouchers(VouchersConfig{Store: db, Sales: sales, Now: time.Now}))
 		time.Sleep(time.Millisecond) // the batcher may still wait for more calls

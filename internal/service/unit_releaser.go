@@ -18,14 +18,8 @@ type UnitReleaser struct {
 	Sales *Sales
 	// Nil outside lane queue.
 	Queue ReservationStore
-	// Publishes that the order has a new status, to all processes; may be nil.
+	// Publishes that the order has a new status, to all processes.
 	Moved func(orderID int64)
-}
-
-func (r UnitReleaser) moved(orderID int64) {
-	if r.Moved != nil {
-		r.Moved(orderID)
-	}
 }
 
 // Release propagates that these orders have returned their units. It is called after the commit. The end of ctx does
@@ -37,7 +31,7 @@ func (r UnitReleaser) Release(ctx context.Context, orders ...domain.Order) {
 
 	byVoucher := map[int64][]domain.Holder{}
 	for _, o := range orders {
-		r.moved(o.ID)
+		r.Moved(o.ID)
 		byVoucher[o.VoucherID] = append(byVoucher[o.VoucherID], domain.Holder{OrderID: o.ID, UserID: o.UserID})
 	}
 

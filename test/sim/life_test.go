@@ -382,7 +382,8 @@ func (w *world) start(i int) {
 	s.sales = service.NewSales(service.SalesConfig{Loader: w.store, Changed: func(id int64) { w.invalidate(w.servers[1-i], id) }})
 	cfg := service.OrdersConfig{
 		Store: w.store, Sales: s.sales, Unpaid: entry.NewUnpaid(w.real), Now: time.Now, PayTimeout: payTimeout, MaxInFlight: 100,
-		Codes: redeemCodes, Returns: service.UnitReleaser{Sales: s.sales},
+		Codes: redeemCodes, Returns: service.UnitReleaser{Sales: s.sales, Moved: func(int64) {}},
+		Observe: func(context.Context, error, time.Duration) {}, ObserveKey: func(string) {},
 	}
 	switch w.lane {
 	case "lock":
@@ -396,12 +397,12 @@ func (w *world) start(i int) {
 		cfg.Lane, cfg.Queue, cfg.Returns.Queue = lane.NewQueue(gate, w.ids, w.store, nil), gate, gate
 	}
 	s.orders = service.NewOrders(cfg)
-	s.closer = &service.Closer{Store: w.store, Returns: cfg.Returns}
+	s.closer = &service.Closer{Store: w.store, Returns: cfg.Returns, Closed: func(int) {}}
 	s.vouchers = service.NewVouchers(service.VouchersConfig{Store: w.store, Sales: s.sales, Queue: cfg.Queue, Now: time.Now})
-	s.payments = service.NewPayments(service.PaymentsConfig{
-		Store: w.store, Returns: cfg.Returns, Now: time.Now, Log: silent,
+	s.payments = &service.Payments{
+		Store: w.store, Returns: cfg.Returns, Now: time.Now, Log: silent, Observe: func(string, string) {},
 		Providers: map[string]domain.PaymentProvider{"sandbox": branch{w.bank, "sandbox"}, "other": branch{w.bank, "other"}},
-	})
+	}
 }
 
 var redeemCodes = domain.NewRedeemCodes(domain.NewKeyring([]byte("a secret of this test")))
