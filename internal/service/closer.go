@@ -14,8 +14,6 @@ const (
 	closeEvery = time.Second
 	// closeBatch bounds the orders of one transaction, which locks the hot row of their sale until it commits.
 	closeBatch = 500
-	// closeTimeout bounds the transactions of one batch.
-	closeTimeout = 3 * time.Second
 )
 
 // CloserStore closes orders.
@@ -31,41 +29,23 @@ type CloserStore interface {
 type Closer struct {
 	Store   CloserStore
 	Returns UnitReleaser
-	// Receives the number of orders that a transaction closed; may be nil.
+	// Receives the number of orders that were closed at once.
 	Closed func(n int)
 }
 
 // Task closes expired orders.
 func (c *Closer) Task() loop.Task {
 	return loop.Every(closeEvery, "close unpaid orders", func(ctx context.Context) error {
-		_, err := c.CloseDue(ctx)
-		return err
+		return loop.InBatches(ctx, c.CloseDue)
 	})
 }
 
-// CloseDue closes expired orders in batches until a batch is not full, and returns how many orders it closed.
+// CloseDue closes a batch of expired orders, and returns how many it closed.
 func (c *Closer) CloseDue(ctx context.Context) (int, error) {
-	var closed int
-	for ctx.Err() == nil {
-		n, err := c.closeBatch(ctx)
-		closed += n
-		if err != nil || n < closeBatch {
-			return closed, err
-		}
-	}
-	return closed, ctx.Err()
-}
-
-func (c *Closer) closeBatch(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
-	defer cancel()
-
 	orders, err := c.Store.CloseExpired(ctx, closeBatch)
 	if len(orders) > 0 {
 		c.Returns.Release(ctx, orders...)
-		if c.Closed != nil {
-			c.Closed(len(orders))
-		}
+		c.Closed(len(orders))
 	}
 
 	return len(orders), err

@@ -23,7 +23,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 const (
 	// batchTimeout bounds one batch of InBatches.
-	batchTimeout = 2 * time.Second
+	batchTimeout = 3 * time.Second
 	batchPause   = 20 * time.Millisecond
 )
 
