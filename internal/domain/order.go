@@ -132,20 +132,30 @@ type Purchase struct {
 	Trace *Trace
 }
 
-// Order returns the order for a purchase. Its slot is assigned by the database.
-func (p Purchase) Order(id int64) Order {
-	return Order{
-		ID:        id,
-		UserID:    p.UserID,
-		VoucherID: p.VoucherID,
-		Status:    OrderPendingPayment,
-		Amount:    p.Amount,
-		Currency:  p.Currency,
-		CreatedAt: p.At,
-		ExpiresAt: p.ExpiresAt,
-		OfferID:   p.OfferID(),
-		Offer:     p.Offer,
+// Admission returns the purchase as the gate is to admit it.
+func (p *Purchase) Admission(orderID int64) Admission {
+	return Admission{
+		OrderID:    orderID,
+		UserID:     p.UserID,
+		VoucherID:  p.VoucherID,
+		Amount:     p.Amount,
+		Currency:   p.Currency,
+		Limit:      p.Limit,
+		At:         p.At,
+		PayTimeout: p.PayTimeout,
+		OfferID:    p.OfferID(),
+		Round:      p.Round,
+		Key:        p.Key,
+		Trace:      p.Trace,
 	}
+}
+
+// Order returns the order for a purchase. Its slot is assigned by the database.
+func (p *Purchase) Order(id int64) Order {
+	a := p.Admission(id)
+	o := a.Order(p.ExpiresAt)
+	o.Offer = p.Offer
+	return o
 }
 
 // Order returns the order that an admission becomes, to be paid until expires.

@@ -15,7 +15,7 @@ import (
 // skipped row is a repeated click. It costs two reads, and the transaction continues.
 //
 // The lookup of keys that other routes use must follow the insert: a request that leases the key later waits for this
-// transaction and finds its order (refuseKeysOfOrders).
+// transaction and finds its order (refuseKeyOfOrder).
 func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	inserted, missing, err := b.splitInserts(tx, count)
 	if err != nil {

@@ -168,21 +168,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 		results[i].order = p.Order(p.orderID)
 		results[i].order.Status = domain.OrderQueued
 
-		as[n] = domain.Admission{
-			OrderID:    p.orderID,
-			UserID:     p.UserID,
-			VoucherID:  voucherID,
-			Amount:     p.Amount,
-			Currency:   p.Currency,
-			Limit:      p.Limit,
-			At:         p.At,
-			PayTimeout: p.PayTimeout,
-			OfferID:    p.OfferID(),
-			Round:      p.Round,
-			Key:        p.Key,
-			Trace:      p.Trace,
-		}
-
+		as[n] = p.Admission(p.orderID)
 		if p.Wait > 0 && !p.SoldOut {
 			results[i].moved = l.waits.begin(p.orderID, p.Deadline)
 		}
