@@ -67,10 +67,10 @@ func TestCompressedSnapshot(t *testing.T) {
 
 // The lists of hm-dianping are encoded for each read of the vouchers, and stay compressed until one changes.
 func TestUnchangedListStaysCompressed(t *testing.T) {
-	lists := newSnapshots[int64, *int]()
+	lists := newSnapshots()
 	encoded := func(text string) *snapshot {
 		snap := env.Must(encodeSnapshot(map[string]string{"rules": text}))(t)
-		return lists.put(1, cachedSnapshot[*int]{snap: snap, source: new(int), until: domain.MaxTime})
+		return lists.put(1, cachedSnapshot{snap: snap, source: new(int), until: domain.MaxTime})
 	}
 
 	first := encoded("some")
@@ -114,7 +114,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 
 		v := drawn[domain.Voucher](t, "voucher")
 		now := drawn[time.Time](t, "now")
-		a := &api{Config: Config{Now: func() time.Time { return now }}, shown: newSnapshots[int64, *domain.Voucher]()}
+		a := &api{Config: Config{Now: func() time.Time { return now }}, shown: newSnapshots()}
 		page := pageRequest{
 			Page:    domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
 			cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))},

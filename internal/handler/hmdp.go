@@ -14,7 +14,7 @@ import (
 )
 
 func newHmdp(a *api) *hmdp.API {
-	lists := newVoucherLists(a)
+	lists := newSnapshots()
 
 	return hmdp.New(hmdp.Config{
 		Auth:     a.Auth,
@@ -33,10 +33,10 @@ func newHmdp(a *api) *hmdp.API {
 		SendCode: a.send,
 		Login:    a.loginPage,
 
-		Visit:      a.limits.visit,
-		WriteShops: newAnswerCache[hmdp.ShopQuery](a, hmdp.Timeout).write,
+		Visit:       a.limits.visit,
+		WriteCached: a.writeCached,
 		WriteVouchers: func(c *gin.Context, f domain.VoucherFilter, answer func([]*domain.Voucher) any) error {
-			return lists.write(c, f, func(vouchers []*domain.Voucher, _ time.Time) (*snapshot, error) {
+			return a.writeVoucherList(c, lists, f, func(vouchers []*domain.Voucher, _ time.Time) (*snapshot, error) {
 				return encodeSnapshot(answer(vouchers))
 			})
 		},

@@ -17,6 +17,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/kit/cache"
 	"seckill/internal/kit/picture"
 	"seckill/internal/kit/ratelimit"
 	"seckill/internal/ops/alerts"
@@ -142,10 +143,10 @@ type api struct {
 	limits  *limits
 	cursors cursors
 	staff   *staff
-	// The answers about vouchers and shops.
-	shown    snapshots[int64, *domain.Voucher]
-	vouchers *voucherLists
-	shops    *answerCache[shopKey]
+	// The answers about vouchers, by id, and about lists of them, by filter.
+	shown, lists snapshots
+	// Those about shops, for writeCached.
+	answers *cache.Cache[any, *snapshot]
 	// Bound the reads of exports and of CSV files.
 	exportReads, fileReads *semaphore.Weighted
 }
@@ -162,7 +163,9 @@ func newAPI(cfg Config) *api {
 		},
 		limits:      limits,
 		cursors:     cursors{cfg.CursorKeys, limits.visit},
-		shown:       newSnapshots[int64, *domain.Voucher](),
+		shown:       newSnapshots(),
+		lists:       newSnapshots(),
+		answers:     newAnswers(),
 		exportReads: semaphore.NewWeighted(maxExports),
 		fileReads:   semaphore.NewWeighted(maxFiles),
 	}
@@ -172,8 +175,6 @@ func newAPI(cfg Config) *api {
 		reads:  ratelimit.NewQuota("audit", cfg.Now, nil),
 		failed: rate.Sometimes{Interval: time.Second},
 	}
-	a.vouchers = newVoucherLists(a)
-	a.shops = newAnswerCache[shopKey](a, answerTimeout)
 	return a
 }
 

@@ -17,7 +17,7 @@ type shopKey struct {
 }
 
 func (a *api) showShop(c *gin.Context, id int64) error {
-	return a.shops.write(c, shopKey{id: id}, func(ctx context.Context) (any, error) {
+	return a.writeCached(c, shopKey{id: id}, func(ctx context.Context) (any, error) {
 		return a.Store.Shop(ctx, id)
 	})
 }
@@ -29,7 +29,7 @@ func (a *api) listShops(c *gin.Context) error {
 		return q.err
 	}
 
-	return a.shops.write(c, shopKey{page: page.Page}, func(ctx context.Context) (any, error) {
+	return a.writeCached(c, shopKey{page: page.Page}, func(ctx context.Context) (any, error) {
 		shops, err := a.Store.Shops(ctx, page.Page)
 		if err != nil {
 			return nil, err
@@ -61,7 +61,7 @@ func (a *api) createShop(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	a.shops.forget()
+	a.answers.Clear()
 	c.Header("Location", locationOf("shops", s.ID))
 	return writeJSON(c, http.StatusCreated, s)
 }
@@ -77,6 +77,6 @@ func (a *api) changeShop(c *gin.Context, id int64) error {
 		return err
 	}
 
-	a.shops.forget()
+	a.answers.Clear()
 	return writeJSON(c, http.StatusOK, s)
 }

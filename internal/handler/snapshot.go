@@ -211,24 +211,24 @@ func acceptsGzip(headers []string) bool {
 const maxSnapshots = 32 << 20
 
 // snapshots caches one snapshot per key, together with its source.
-type snapshots[K, S comparable] struct {
-	cache *cache.Cache[K, cachedSnapshot[S]]
+type snapshots struct {
+	cache *cache.Cache[any, cachedSnapshot]
 }
 
-// cachedSnapshot is a snapshot of a source that is valid in [since, until).
-type cachedSnapshot[S comparable] struct {
+// cachedSnapshot is a snapshot of a source, a pointer, that is valid in [since, until).
+type cachedSnapshot struct {
 	snap         *snapshot
-	source       S
+	source       any
 	since, until time.Time
 }
 
-func newSnapshots[K, S comparable]() snapshots[K, S] {
-	return snapshots[K, S]{cache.New[K](cache.Options[cachedSnapshot[S]]{
-		MaxWeight: maxSnapshots, Weight: func(m cachedSnapshot[S]) uint32 { return 200 + m.snap.weight() },
+func newSnapshots() snapshots {
+	return snapshots{cache.New[any](cache.Options[cachedSnapshot]{
+		MaxWeight: maxSnapshots, Weight: func(m cachedSnapshot) uint32 { return 200 + m.snap.weight() },
 	})}
 }
 
-func (d snapshots[K, S]) get(key K, source S, now time.Time) *snapshot {
+func (d snapshots) get(key, source any, now time.Time) *snapshot {
 	m, ok := d.cache.Get(key)
 	if !ok || m.source != source || now.Before(m.since) || !now.Before(m.until) {
 		return nil
@@ -237,7 +237,7 @@ func (d snapshots[K, S]) get(key K, source S, now time.Time) *snapshot {
 }
 
 // put caches a snapshot and returns it. If the last one of the key is equal, put keeps that, which may be compressed.
-func (d snapshots[K, S]) put(key K, m cachedSnapshot[S]) *snapshot {
+func (d snapshots) put(key any, m cachedSnapshot) *snapshot {
 	if old, ok := d.cache.Get(key); ok && old.snap.etag[0] == m.snap.etag[0] {
 		m.snap = old.snap
 	}
@@ -245,37 +245,24 @@ func (d snapshots[K, S]) put(key K, m cachedSnapshot[S]) *snapshot {
 	return m.snap
 }
 
-// answerTTL is the age up to which a cached answer is used. maxAnswers bounds the answers of a cache.
+// answerTTL is the age up to which a cached answer is used. maxAnswers bounds the answers of a process.
 const answerTTL, maxAnswers = time.Second, 1000
 
-// answerCache caches encoded answers that are the same for every caller, for answerTTL. It is safe for concurrent use.
-type answerCache[K comparable] struct {
-	*api
-
-	cache *cache.Cache[K, *snapshot]
-	// The timeout of one read.
-	timeout time.Duration
+func newAnswers() *cache.Cache[any, *snapshot] {
+	return cache.New[any](cache.Options[*snapshot]{MaxEntries: maxAnswers, TTL: answerTTL})
 }
 
-func newAnswerCache[K comparable](a *api, timeout time.Duration) *answerCache[K] {
-	return &answerCache[K]{
-		api:     a,
-		timeout: timeout,
-		cache: cache.New[K](cache.Options[*snapshot]{
-			MaxEntries: maxAnswers, TTL: answerTTL,
-		}),
-	}
-}
-
-// write writes the answer of key, which read returns if it is not cached. Concurrent requests share one call of read, which
-// is therefore not cancelled with the request that started it.
-func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context) (any, error)) error {
-	snap, cached := a.cache.Get(key)
+// writeCached writes an answer that is the same for every caller: that of key, which read returns if it is not cached.
+// Concurrent requests share one call of read, which therefore has the deadline of the request that started it, and is not
+// cancelled with it.
+func (a *api) writeCached(c *gin.Context, key any, read func(context.Context) (any, error)) error {
+	snap, cached := a.answers.Get(key)
 	if !cached {
 		err := a.limits.visit(c)
 		if err == nil {
-			snap, err = a.cache.Load(c.Request.Context(), key, func(ctx context.Context) (*snapshot, error) {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
+			snap, err = a.answers.Load(c.Request.Context(), key, func(ctx context.Context) (*snapshot, error) {
+				deadline, _ := ctx.Deadline()
+				ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 				defer cancel()
 
 				answer, err := read(ctx)
@@ -294,5 +281,3 @@ func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context)
 	snap.write(c, a.Now())
 	return nil
 }
-
-func (a *answerCache[K]) forget() { a.cache.Clear() }

@@ -13,7 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 // voucherOut is the JSON form of a voucher. A normal voucher has no fields of a sale.
@@ -132,7 +131,7 @@ func (a *api) voucherSnapshot(v *domain.Voucher, now time.Time) *snapshot {
 	}
 
 	snap := newSnapshot(part{json: encodeVoucher(v, now)}, part{lead: voucherEnd})
-	return a.shown.put(v.ID, cachedSnapshot[*domain.Voucher]{snap, v, now, v.Until(now)})
+	return a.shown.put(v.ID, cachedSnapshot{snap, v, now, v.Until(now)})
 }
 
 // saleStates maps the API's words to the states of a sale.
@@ -174,44 +173,33 @@ func (a *api) listVouchers(c *gin.Context) error {
 }
 
 func (a *api) writeVouchers(c *gin.Context, page pageRequest, f domain.VoucherFilter) error {
-	return a.vouchers.write(c, f, func(vouchers []*domain.Voucher, now time.Time) (*snapshot, error) {
+	return a.writeVoucherList(c, a.lists, f, func(vouchers []*domain.Voucher, now time.Time) (*snapshot, error) {
 		return a.voucherPage(page, vouchers, now), nil
 	})
 }
 
-// voucherLists are answers with lists of vouchers, cached while the catalog is the same.
-type voucherLists struct {
-	*api
-
-	cache snapshots[domain.VoucherFilter, *service.Catalog]
-}
-
-func newVoucherLists(a *api) *voucherLists {
-	return &voucherLists{a, newSnapshots[domain.VoucherFilter, *service.Catalog]()}
-}
-
-// write writes a list, which encode encodes if it is not cached. A list with vouchers that are not in the catalog is not
-// cached, and is limited for visitors.
-func (l *voucherLists) write(
-	c *gin.Context, f domain.VoucherFilter, encode func(vouchers []*domain.Voucher, now time.Time) (*snapshot, error),
+// writeVoucherList writes a list, which encode encodes unless it is in lists, where it stays while the catalog is the same. A
+// list with vouchers that are not in the catalog is not cached, and is limited for visitors.
+func (a *api) writeVoucherList(
+	c *gin.Context, lists snapshots, f domain.VoucherFilter, encode func([]*domain.Voucher, time.Time) (*snapshot, error),
 ) error {
-	catalog, err := l.Vouchers.Catalog(c.Request.Context())
+	catalog, err := a.Vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
 
-	now := domain.Moment(l.Now())
-	if snap := l.cache.get(f, catalog, now); snap != nil {
+	now := domain.Moment(a.Now())
+	if snap := lists.get(f, catalog, now); snap != nil {
 		snap.write(c, now)
 		return nil
 	}
 
 	vouchers, complete := catalog.List(f, now)
 	if !complete {
-		if err := l.limits.visit(c); err != nil {
+		if err := a.limits.visit(c); err != nil {
 			return err
 		}
-		if vouchers, err = l.Vouchers.Older(c.Request.Context(), f, now); err != nil {
+		if vouchers, err = a.Vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
 		}
 	}
@@ -222,7 +210,7 @@ func (l *voucherLists) write(
 	}
 
 	if complete {
-		snap = l.cache.put(f, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
+		snap = lists.put(f, cachedSnapshot{snap, catalog, now, catalog.Until(now)})
 	}
 
 	snap.write(c, now)

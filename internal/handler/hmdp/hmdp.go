@@ -47,8 +47,8 @@ type Config struct {
 
 	// Visit takes a token of the client's address for a read of the database. Error: *domain.RateLimitedError.
 	Visit func(*gin.Context) error
-	// WriteShops writes the answer of a query, which read returns if it is not cached.
-	WriteShops func(c *gin.Context, q ShopQuery, read func(context.Context) (any, error)) error
+	// WriteCached writes the answer of a key, which read returns if it is not cached.
+	WriteCached func(c *gin.Context, key any, read func(context.Context) (any, error)) error
 	// WriteVouchers writes a list of vouchers, which answer converts if it is not cached.
 	WriteVouchers func(c *gin.Context, f domain.VoucherFilter, answer func([]*domain.Voucher) any) error
 }

@@ -76,7 +76,7 @@ func newShopOut(s *domain.Shop) shopOut {
 }
 
 func (a *API) shop(c *gin.Context, id int64) error {
-	return a.WriteShops(c, ShopQuery{ID: id}, func(ctx context.Context) (any, error) {
+	return a.WriteCached(c, shopQuery{ID: id}, func(ctx context.Context) (any, error) {
 		s, err := a.Shops.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {
 			return nil, refusal("店铺不存在！")
@@ -89,8 +89,8 @@ func (a *API) shop(c *gin.Context, id int64) error {
 	})
 }
 
-// ShopQuery asks for one shop, or for a page of the shops of a type.
-type ShopQuery struct {
+// shopQuery asks for one shop, or for a page of the shops of a type.
+type shopQuery struct {
 	ID, TypeID int64
 	Skip       int
 }
@@ -114,7 +114,7 @@ func (a *API) shopsOfType(c *gin.Context) error {
 	}
 
 	if f.Near == nil {
-		return a.WriteShops(c, ShopQuery{TypeID: f.TypeID, Skip: f.Skip}, func(ctx context.Context) (any, error) {
+		return a.WriteCached(c, shopQuery{TypeID: f.TypeID, Skip: f.Skip}, func(ctx context.Context) (any, error) {
 			return a.listShops(ctx, f)
 		})
 	}
