@@ -149,7 +149,8 @@ func TestFileForSpreadsheets(t *testing.T) {
 	var b strings.Builder
 	w := newCSV(&b, ';', []string{"a", "b; c"})
 	require.NoError(t, w.Write(inert([]string{"say \"hi\"", "two\nlines, 大关 😀"})))
-	require.NoError(t, flush(w))
+	w.Flush()
+	require.NoError(t, w.Error())
 	require.Equal(t, "\uFEFFa;\"b; c\"\r\n\"say \"\"hi\"\"\";\"two\r\nlines, 大关 😀\"\r\n", b.String())
 
 	for _, formula := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "\r=1", `=HYPERLINK("http://x","y")`, "＝1", "＠1", " =1", "\u3000=1", "\ufeff=1", "\u200b+1",

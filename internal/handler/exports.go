@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"encoding/csv"
 	"iter"
 	"net/http"
 	"strconv"
@@ -26,23 +25,8 @@ const (
 var csvType = []string{"text/csv; charset=utf-8; header=present"}
 
 // writeFile streams a list as a CSV file, newest first, whose name has the date. It is read page by page, so that a file of any
-// length needs little memory; rows that are stored meanwhile may be missing. If the rows cannot be read to the end, the
-// connection is closed, so that no client takes a part for the whole.
+// length needs little memory; rows that are stored meanwhile may be missing. Rows that are nil are left out.
 func (a *api) writeFile(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
-	next, stop := iter.Pull2(rows)
-	defer stop()
-
-	// An error before the first row has an answer of its own.
-	var row []string
-	var err error
-	more := false
-	if !isHead(c) {
-		row, err, more = next()
-	}
-	if err != nil {
-		return err
-	}
-
 	header := c.Writer.Header()
 	header["Content-Type"] = csvType
 	header.Set("Content-Disposition", `attachment; filename="`+name+a.Now().In(f.zone).Format("-2006-01-02")+`.csv"`)
@@ -53,34 +37,33 @@ func (a *api) writeFile(c *gin.Context, name string, f *sheetFormat, columns []s
 	}
 
 	file := newCSV(c.Writer, f.separator, f.columns(columns))
-
-	for n := 1; more && err == nil; n++ {
-		// Flush returns the error.
-		_ = file.Write(inert(row))
-		if n%domain.MaxPageSize == 0 {
-			err = flush(file)
+	for row, err := range rows {
+		if err == nil && row != nil {
+			err = file.Write(inert(row))
 		}
-
-		if err == nil {
-			row, err, more = next()
+		if err != nil {
+			return a.endFile(c, err)
 		}
 	}
 
-	if err == nil {
-		err = flush(file)
-	}
-
-	if err != nil {
-		a.errors.classify(c, err)
-		panic(http.ErrAbortHandler)
-	}
-
-	return nil
+	file.Flush()
+	return a.endFile(c, file.Error())
 }
 
-func flush(file *csv.Writer) error {
-	file.Flush()
-	return file.Error()
+// endFile ends a file. After an error it closes the connection, so that no client takes a part for the whole; an error before
+// the first part is returned.
+func (a *api) endFile(c *gin.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+
+	if !c.Writer.Written() {
+		c.Writer.Header().Del("Content-Disposition")
+		return err
+	}
+
+	a.errors.classify(c, err)
+	panic(http.ErrAbortHandler)
 }
 
 func (a *api) fileRequest(c *gin.Context) (int64, sheetFormat, error) {
@@ -159,25 +142,18 @@ func (a *api) paymentFile(c *gin.Context) error {
 		return err
 	}
 
-	all := pages(c, a.fileReads, func(p *domain.SalePayment) int64 { return p.ID }, func(before int64) ([]domain.SalePayment, error) {
+	rows := pages(c, a.fileReads, func(p *domain.SalePayment) int64 { return p.ID }, func(before int64) ([]domain.SalePayment, error) {
 		return a.Store.ListPayments(c.Request.Context(), pageBefore(before))
-	}, itself)
-
-	rows := func(yield func([]string, error) bool) {
-		for p, err := range all {
-			if err == nil && voucherID != 0 && p.VoucherID != voucherID {
-				continue
-			}
-
-			ok := yield([]string{
-				sheet.id(p.ID), sheet.id(p.OrderID), sheet.id(p.VoucherID), p.Provider, sheet.text(p.Ref), sheet.state("payment", p.Status.String()),
-				sheet.amount(p.Amount, p.Currency), p.Currency, sheet.time(&p.CreatedAt), sheet.time(&p.UpdatedAt),
-			}, err)
-			if !ok {
-				return
-			}
+	}, func(p *domain.SalePayment) []string {
+		if voucherID != 0 && p.VoucherID != voucherID {
+			return nil
 		}
-	}
+
+		return []string{
+			sheet.id(p.ID), sheet.id(p.OrderID), sheet.id(p.VoucherID), p.Provider, sheet.text(p.Ref), sheet.state("payment", p.Status.String()),
+			sheet.amount(p.Amount, p.Currency), p.Currency, sheet.time(&p.CreatedAt), sheet.time(&p.UpdatedAt),
+		}
+	})
 
 	return a.writeFile(c, "payments", &sheet, []string{
 		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", "created_at", "updated_at",

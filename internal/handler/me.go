@@ -38,8 +38,7 @@ type (
 )
 
 // export streams all data of the caller, one page of records at a time. It contains no token, code or hash: a copy of
-// the file gives no access. If the data cannot be read to the end, the connection is closed, so that no client takes a
-// part for the whole.
+// the file gives no access.
 func (a *api) exportMe(c *gin.Context) error {
 	id := caller(c)
 	var u domain.User
@@ -68,12 +67,7 @@ func (a *api) exportMe(c *gin.Context) error {
 	a.exportPlaces(w, u.ID)
 	w.write([]byte("}\n"))
 
-	if w.err != nil {
-		a.errors.classify(c, w.err)
-		panic(http.ErrAbortHandler)
-	}
-
-	return nil
+	return a.endFile(c, w.err)
 }
 
 // exportWriter writes the members of a JSON object. After the first error it writes nothing.

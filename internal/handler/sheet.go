@@ -136,13 +136,14 @@ func (f *sheetFormat) amount(amount int64, currency string) string {
 	return strings.Replace(domain.FormatAmount(amount, currency), ".", f.decimal, 1)
 }
 
+// newCSV returns a file whose names of columns are not sent before more is written, or flushed.
 func newCSV(w io.Writer, separator rune, columns []string) *csv.Writer {
 	out := csv.NewWriter(w)
 	out.Comma = separator
 	out.UseCRLF = true
 
-	// Flush returns the error of a broken connection.
-	_, _ = io.WriteString(w, byteOrderMark)
+	// The name of the first column needs no quotes. Flush returns the error of a broken connection.
+	columns[0] = byteOrderMark + columns[0]
 	_ = out.Write(columns)
 	return out
 }

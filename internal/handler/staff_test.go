@@ -357,6 +357,7 @@ func TestUnfinishedExport(t *testing.T) {
 				break
 			}
 			require.Equal(t, http.StatusServiceUnavailable, res.StatusCode, path)
+			require.Empty(t, res.Header.Get("Content-Disposition"), path)
 		}
 	}
 	e.store.fail(nil)
@@ -379,13 +380,13 @@ func (p *manyPayments) ListPayments(_ context.Context, page domain.Page) ([]doma
 	return make([]domain.SalePayment, page.Limit), nil
 }
 
-// TestFilesOfManyPages: a file of any length needs the memory of a page, which is sent before the next one is read. It is
+// TestFilesOfManyPages: a file of any length needs the memory of a page, most of which is sent before the next one is read. It is
 // complete even if it takes longer than an answer may: the payments of a sale are searched among those of all sales.
 func TestFilesOfManyPages(t *testing.T) {
 	sent := 0 // lines
 	payments := &manyPayments{pages: 50, before: func(read int) {
 		if read > 0 {
-			require.Equal(t, 1+read*domain.MaxPageSize, sent)
+			require.Greater(t, sent, (read-1)*domain.MaxPageSize)
 		}
 	}}
 	e := start(t, configured(func(cfg *handler.Config) { payments.Store, cfg.Store = cfg.Store, payments }))
