@@ -1,13 +1,9 @@
 package handler
 
 import (
-	"context"
-	"slices"
-
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 // actorPhone is the masked number of the user of an entry; empty if the user does not exist any more.
@@ -63,33 +59,11 @@ func (a *api) listChanges(c *gin.Context) error {
 		return err
 	}
 
-	phones, err := phonesOf(c.Request.Context(), a.Search, entries, func(e *domain.AuditEntry) int64 { return e.Actor.ID })
-	out := func(e *domain.AuditEntry) changeOut { return changeOut{*e, phones[e.Actor.ID]} }
+	phones, err := a.Search.Store.Phones(c.Request.Context(), idsOf(entries, func(e *domain.AuditEntry) int64 { return e.Actor.ID }))
+	out := func(e *domain.AuditEntry) changeOut {
+		return changeOut{*e, actorPhone{domain.MaskPhone(phones[e.Actor.ID])}}
+	}
 	return writeOK(c, newList(page, entries, out, changeID), err)
-}
-
-func phonesOf[T any](ctx context.Context, finder *service.Search, entries []T, userID func(*T) int64) (map[int64]actorPhone, error) {
-	var users []int64
-	for i := range entries {
-		if id := userID(&entries[i]); id != 0 && !slices.Contains(users, id) {
-			users = append(users, id)
-		}
-	}
-	if len(users) == 0 {
-		return nil, nil
-	}
-
-	phones, err := finder.Store.Phones(ctx, users)
-	if err != nil {
-		return nil, err
-	}
-
-	masked := make(map[int64]actorPhone, len(phones))
-	for id, phone := range phones {
-		masked[id] = actorPhone{domain.MaskPhone(phone)}
-	}
-
-	return masked, nil
 }
 
 // requestOut is the JSON form of an admin's request.
@@ -137,10 +111,10 @@ func (a *api) listRequests(c *gin.Context) error {
 		return err
 	}
 
-	phones, err := phonesOf(c.Request.Context(), a.Search, requests, func(r *domain.AdminRequest) int64 { return r.UserID })
+	phones, err := a.Search.Store.Phones(c.Request.Context(), idsOf(requests, func(r *domain.AdminRequest) int64 { return r.UserID }))
 	out := func(r *domain.AdminRequest) requestOut {
 		o := newRequestOut(r)
-		o.actorPhone = phones[r.UserID]
+		o.Phone = domain.MaskPhone(phones[r.UserID])
 		return o
 	}
 	return writeOK(c, newList(page, requests, out, requestRowID), err)
