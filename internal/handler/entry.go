@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -19,49 +18,16 @@ const (
 	ticketHeader = "X-Entry-Ticket"
 )
 
-// admissionOut is the JSON form of an admission. An open sale has neither pass nor expiry.
-type admissionOut struct {
-	entry.Admission
-
-	// Of a waiting room.
-	Position int       `json:"position,omitempty"`
-	Ahead    *int      `json:"ahead,omitempty"`
-	ETA      int64     `json:"eta_seconds,omitempty"`
-	Poll     int64     `json:"poll_after_ms,omitempty"`
-	Lobby    *lobbyOut `json:"lobby,omitempty"`
-}
-
-type lobbyOut struct {
-	Number uint32 `json:"number"`
-	// 0 before the start.
-	Size uint32 `json:"size,omitempty"`
-	Seed string `json:"seed,omitempty"` // in hexadecimal
-}
-
-func newAdmissionOut(a *entry.Admission) admissionOut {
-	out := admissionOut{Admission: *a, Poll: a.Poll.Milliseconds()}
-	if a.Ticket != "" {
-		out.Lobby = &lobbyOut{Number: a.Number, Size: a.Size}
-		if a.Size > 0 {
-			out.Lobby.Seed = hex.EncodeToString(a.Seed[:])
-		}
+func writeAdmission(c *gin.Context, a entry.Admission, err error) error {
+	if err != nil {
+		return err
 	}
 
-	if a.State == entry.Waiting {
-		out.Position = a.Ahead + 1
-		out.Ahead = &out.Admission.Ahead
-		out.ETA = int64((a.ETA + time.Second - 1) / time.Second)
-	}
-
-	return out
-}
-
-func writeAdmission(c *gin.Context, a *entry.Admission) error {
 	status := http.StatusOK
 	if a.State != entry.Admitted {
 		status = http.StatusAccepted
 	}
-	return writeJSON(c, status, newAdmissionOut(a))
+	return writeJSON(c, status, a)
 }
 
 func (a *api) enterSale(c *gin.Context, voucherID int64) error {
@@ -73,19 +39,12 @@ func (a *api) enterSale(c *gin.Context, voucherID int64) error {
 	}
 
 	admitted, err := a.Entry.Enter(c.Request.Context(), caller(c).UserID, voucherID, in.Solution)
-	if err != nil {
-		return err
-	}
-
-	return writeAdmission(c, &admitted)
+	return writeAdmission(c, admitted, err)
 }
 
 func (a *api) showEntry(c *gin.Context, voucherID int64) error {
 	admitted, err := a.Entry.Ask(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader))
-	if err != nil {
-		return err
-	}
-	return writeAdmission(c, &admitted)
+	return writeAdmission(c, admitted, err)
 }
 
 func (a *api) leaveEntry(c *gin.Context, voucherID int64) error {
@@ -115,18 +74,17 @@ type entryStream struct {
 	ticket        string
 }
 
-func (s *entryStream) ask(ctx context.Context) (admissionOut, error) {
-	a, err := s.api.Entry.Ask(ctx, s.user, s.voucher, s.ticket)
-	return newAdmissionOut(&a), err
+func (s *entryStream) ask(ctx context.Context) (entry.Admission, error) {
+	return s.api.Entry.Ask(ctx, s.user, s.voucher, s.ticket)
 }
 
 // run writes events until the wait is over, the client disconnects, or the process stops. A change for this buyer is sent
 // at once, a new position at the interval of the polls.
-func (s *entryStream) run(a admissionOut) {
+func (s *entryStream) run(a entry.Admission) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 
-	sent := admissionOut{}
+	sent := entry.Admission{}
 	due := time.Time{}
 	for {
 		now := time.Now()

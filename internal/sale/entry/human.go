@@ -33,47 +33,35 @@ const keepUsed = challengeLife + 15*time.Minute
 
 var errUsed = errors.New("the solution was used before")
 
-// proof is the verified solution of a user for a sale; empty if the sale demands none.
-type proof struct {
-	service           *Service
-	userID, voucherID int64
-	id                string
-}
-
-// prove verifies the solution if the sale demands one. Errors: *domain.ChallengeRequiredError, domain.ErrOverloaded,
-// domain.ErrUnavailable.
-func (s *Service) prove(ctx context.Context, userID int64, v *domain.Voucher, solution string) (proof, error) {
+// prove verifies the solution if the sale demands one, and returns its id; otherwise none. Errors:
+// *domain.ChallengeRequiredError, domain.ErrOverloaded, domain.ErrUnavailable.
+func (s *Service) prove(ctx context.Context, userID int64, v *domain.Voucher, solution string) (string, error) {
 	if !v.Sale.Entry.Challenge {
-		return proof{}, nil
+		return "", nil
 	}
 
 	id, err := s.Human.Verify(ctx, userID, v.ID, solution)
-	p := proof{
-		service:   s,
-		userID:    userID,
-		voucherID: v.ID,
-		id:        id,
-	}
 	if err == nil || errors.Is(err, domain.ErrOverloaded) || errors.Is(err, domain.ErrUnavailable) {
-		return p, err
+		return id, err
 	}
 
-	return p, p.refuse(ctx, err)
+	return "", s.challenge(ctx, userID, v.ID, err)
 }
 
-func (p proof) useUp(ctx context.Context) error {
-	if p.id == "" {
+// useUp uses up the solution with an id from prove. Errors: those of prove.
+func (s *Service) useUp(ctx context.Context, userID, voucherID int64, id string) error {
+	if id == "" {
 		return nil
 	}
-	first, err := p.service.Solutions.UseUp(ctx, p.id, keepUsed)
+	first, err := s.Solutions.UseUp(ctx, id, keepUsed)
 	if err != nil || first {
 		return err
 	}
-	return p.refuse(ctx, errUsed)
+	return s.challenge(ctx, userID, voucherID, errUsed)
 }
 
-func (p proof) refuse(ctx context.Context, reason error) error {
-	c, err := p.service.Human.Challenge(ctx, p.userID, p.voucherID)
+func (s *Service) challenge(ctx context.Context, userID, voucherID int64, reason error) error {
+	c, err := s.Human.Challenge(ctx, userID, voucherID)
 	if err != nil {
 		return err
 	}

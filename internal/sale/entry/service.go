@@ -2,6 +2,7 @@ package entry
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"time"
@@ -62,19 +63,27 @@ type Admission struct {
 	Pass      string    `json:"pass,omitempty"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // of the pass
 
-	// The rest is of waiting buyers. Ticket is the proof of the place, and Number its number in the order of arrival.
-	Ticket string `json:"ticket,omitempty"`
-	Number uint32 `json:"-"`
-	// Ahead is the number of buyers before this one; 0 in the lobby.
-	Ahead int `json:"-"`
-	// ETA is the time until the turn; 0 if unknown.
-	ETA     time.Duration `json:"-"`
-	Poll    time.Duration `json:"-"` // until the next poll
-	Paused  bool          `json:"paused,omitempty"`
-	Message string        `json:"message,omitempty"`
-	// The lobby, whose order follows from them; Size is 0 before the start.
-	Size uint32   `json:"-"`
-	Seed [32]byte `json:"-"`
+	// The rest is of a waiting room. Ticket is the proof of the place.
+	Ticket  string `json:"ticket,omitempty"`
+	Paused  bool   `json:"paused,omitempty"`
+	Message string `json:"message,omitempty"`
+
+	// Position is that in the line, from 1, and Ahead the number of buyers before it; only of a buyer who waits for the turn.
+	Position int  `json:"position,omitempty"`
+	Ahead    *int `json:"ahead,omitempty"`
+	// ETA is the time until the turn, in seconds; 0 if unknown.
+	ETA int64 `json:"eta_seconds,omitempty"`
+	// Poll is the time until the next poll, in milliseconds.
+	Poll  int64       `json:"poll_after_ms,omitempty"`
+	Lobby *LobbyPlace `json:"lobby,omitempty"`
+}
+
+// LobbyPlace is the place of a buyer in the order of arrival, and the lobby, whose order follows from size and seed.
+type LobbyPlace struct {
+	Number uint32 `json:"number"`
+	// 0 before the start.
+	Size uint32 `json:"size,omitempty"`
+	Seed string `json:"seed,omitempty"` // in hexadecimal
 }
 
 // Enter admits a user to a sale that is on, or gives the user a place in its waiting room. A repeated call returns the
@@ -114,7 +123,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	if _, err := s.Limits.MayEnter(ctx, userID, v, now); err != nil {
 		return Admission{}, err
 	}
-	if err := proof.useUp(ctx); err != nil {
+	if err := s.useUp(ctx, userID, v.ID, proof); err != nil {
 		return Admission{}, err
 	}
 
@@ -157,7 +166,7 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	}
 
 	// Last, so that an entry that fails uses up nothing. A place is of no use without the answer.
-	if err := proof.useUp(ctx); err != nil {
+	if err := s.useUp(ctx, userID, v.ID, proof); err != nil {
 		return Admission{}, err
 	}
 
@@ -277,19 +286,27 @@ func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t tu
 	a := Admission{
 		State:   t.state,
 		Ticket:  s.Tickets.Issue(userID, v.ID, number),
-		Number:  number,
-		Ahead:   t.ahead,
-		ETA:     t.eta,
-		Poll:    t.poll,
 		Paused:  v.Sale.Entry.Paused,
 		Message: v.Sale.Entry.Message,
-		Size:    t.size,
-		Seed:    t.seed,
+		Poll:    t.poll.Milliseconds(),
+		Lobby:   &LobbyPlace{Number: number, Size: t.size},
+	}
+
+	if t.size > 0 {
+		a.Lobby.Seed = hex.EncodeToString(t.seed[:])
 	}
 
 	if t.state == Admitted {
 		a.ExpiresAt = t.expires
 		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, t.round, t.expires)
+	}
+
+	if t.state == Waiting {
+		// A copy, so that only this moves to the heap.
+		ahead := t.ahead
+		a.Ahead = &ahead
+		a.Position = ahead + 1
+		a.ETA = int64((t.eta + time.Second - 1) / time.Second)
 	}
 
 	return a, nil

@@ -141,8 +141,8 @@ func TestUsedPassCostsThePlace(t *testing.T) {
 		server.Limits = limits{record: domain.SaleRecord{LastRound: 1}}
 		again := enter(7)
 		require.Equal(t, entry.Waiting, again.State)
-		require.Equal(t, 1, again.Ahead, "behind the buyer that waits")
-		require.Equal(t, again.Number, enter(7).Number)
+		require.Equal(t, 1, *again.Ahead, "behind the buyer that waits")
+		require.Equal(t, again.Lobby.Number, enter(7).Lobby.Number)
 
 		w.change(func() { w.vouchers[1].Sale.Entry.Paused = false })
 		for range 4 {
