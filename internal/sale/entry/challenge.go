@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math/big"
 	"runtime"
-	"slices"
 	"strconv"
 	"time"
 
@@ -64,9 +63,9 @@ const (
 //
 // Work is safe for concurrent use.
 type Work struct {
-	// secrets are newest first.
-	secrets []workSecret
-	now     func() time.Time
+	// challenges sign challenges, and keys the keys to be found.
+	challenges, keys domain.Keyring
+	now              func() time.Time
 
 	// given has the newest challenge of each user and sale.
 	given *cache.Cache[domain.SaleUser, givenChallenge]
@@ -83,23 +82,15 @@ type givenChallenge struct {
 	text  json.RawMessage
 }
 
-// workSecret signs challenges and, with another key, the keys to be found.
-type workSecret struct{ challenges, keys []byte }
-
 // NewWork returns a Work that signs with the first secret and accepts all of them.
 func NewWork(secrets domain.Keyring, now func() time.Time) *Work {
-	keys := secrets.Derive("keys of challenges")
-	signers := make([]workSecret, len(secrets))
-	for i := range secrets {
-		signers[i] = workSecret{challenges: secrets[i].Secret, keys: keys[i].Secret}
-	}
-
 	return &Work{
-		secrets: signers,
-		now:     now,
-		given:   cache.New[domain.SaleUser](cache.Options[givenChallenge]{MaxEntries: maxReused}),
-		admits:  semaphore.NewWeighted(maxDerivations),
-		running: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
+		challenges: secrets,
+		keys:       secrets.Derive("keys of challenges"),
+		now:        now,
+		given:      cache.New[domain.SaleUser](cache.Options[givenChallenge]{MaxEntries: maxReused}),
+		admits:     semaphore.NewWeighted(maxDerivations),
+		running:    semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
 	}
 }
 
@@ -195,7 +186,7 @@ func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 		Algorithm: algorithm,
 		Cost:      cost,
 		Data: challengeData{
-			KeySignature: hex.EncodeToString(w.secrets[0].keyMAC(counter, key)),
+			KeySignature: hex.EncodeToString(keyMAC(w.keys.Signer(), counter, key)),
 			User:         strconv.FormatInt(to.UserID, 10),
 			Voucher:      strconv.FormatInt(to.VoucherID, 10),
 		},
@@ -206,7 +197,7 @@ func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 		Salt:      hex.EncodeToString(salt[:]),
 	}
 
-	signature := hex.EncodeToString(domain.MAC(w.secrets[0].challenges, signedText(&p)))
+	signature := hex.EncodeToString(domain.MAC(w.challenges.Signer(), signedText(&p)))
 	text, err := json.Marshal(challenge{Parameters: p, Signature: signature})
 	return givenChallenge{
 		until: now.Add(challengeReuse),
@@ -247,12 +238,12 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 
 	p := &in.Challenge.Parameters
 	signed := signedText(p)
-	by := slices.IndexFunc(w.secrets, func(s workSecret) bool {
-		return equalHex(in.Challenge.Signature, domain.MAC(s.challenges, signed))
+	genuine := w.challenges.Any(func(secret []byte) bool {
+		return equalHex(in.Challenge.Signature, domain.MAC(secret, signed))
 	})
 
 	switch {
-	case by < 0:
+	case !genuine:
 		return "", errForged
 	case w.now().Unix() >= p.ExpiresAt:
 		return "", errExpired
@@ -263,7 +254,10 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 	}
 
 	key, err := hex.DecodeString(in.Solution.DerivedKey)
-	if err != nil || !equalHex(p.Data.KeySignature, w.secrets[by].keyMAC(in.Solution.Counter, key)) {
+	correct := w.keys.Any(func(secret []byte) bool {
+		return equalHex(p.Data.KeySignature, keyMAC(secret, in.Solution.Counter, key))
+	})
+	if err != nil || !correct {
 		return "", errWrongSolution
 	}
 
@@ -287,8 +281,8 @@ func signedText(p *parameters) []byte {
 	return text
 }
 
-func (s workSecret) keyMAC(counter uint32, key []byte) []byte {
-	return domain.MAC(s.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
+func keyMAC(secret []byte, counter uint32, key []byte) []byte {
+	return domain.MAC(secret, append(binary.BigEndian.AppendUint32(nil, counter), key...))
 }
 
 func equalHex(given string, want []byte) bool {

@@ -23,22 +23,17 @@ const (
 // sealer signs two numbers and an expiry for a user and a voucher, and checks the signature without I/O. Another purpose
 // has other keys. It is safe for concurrent use.
 type sealer struct {
+	// The last byte of the newest secret's id. Earlier releases select the key by it.
 	signer byte
-	// keys are by sealID, newest first.
-	keys map[byte][][]byte
+	keys   domain.Keyring
 }
 
 func newSealer(secrets domain.Keyring, purpose string) sealer {
-	s := sealer{signer: sealID(secrets[0]), keys: map[byte][][]byte{}}
-	for _, k := range secrets {
-		id := sealID(k)
-		s.keys[id] = append(s.keys[id], domain.DeriveSecret(k.Secret, purpose))
+	return sealer{
+		signer: byte(secrets[0].ID & 0xff), //nolint:gosec // one byte
+		keys:   secrets.Derive(purpose),
 	}
-	return s
 }
-
-// sealID returns the key id in a seal: the last byte of the key's id, which two keys may share.
-func sealID(k domain.Key) byte { return byte(k.ID & 0xff) } //nolint:gosec // one byte
 
 // seal returns a text. expires has a precision of milliseconds.
 func (s *sealer) seal(userID, voucherID int64, expires time.Time, first, second uint32) string {
@@ -48,7 +43,7 @@ func (s *sealer) seal(userID, voucherID int64, expires time.Time, first, second 
 	seal = binary.BigEndian.AppendUint32(seal, second)
 	seal = binary.BigEndian.AppendUint64(seal, uint64(expires.UnixMilli())) //nolint:gosec // after 1970
 
-	seal = append(seal, signature(s.keys[s.signer][0], seal, userID, voucherID)...)
+	seal = append(seal, signature(s.keys.Signer(), seal, userID, voucherID)...)
 	return base64.RawURLEncoding.EncodeToString(seal)
 }
 
@@ -64,7 +59,7 @@ func (s *sealer) open(text string, userID, voucherID int64) (sealed, bool) {
 		return sealed{}, false
 	}
 
-	valid := slices.ContainsFunc(s.keys[raw[0]], func(key []byte) bool {
+	valid := s.keys.Any(func(key []byte) bool {
 		return hmac.Equal(signature(key, raw[:sealTag], userID, voucherID), raw[sealTag:])
 	})
 
