@@ -17,13 +17,7 @@ type changeOut struct {
 	actorPhone
 }
 
-func parseActor(word string) (domain.ActorKind, bool) {
-	switch kind := domain.ActorKind(word); kind {
-	case domain.ActorAdmin, domain.ActorBuyer, domain.ActorProvider, domain.ActorSystem:
-		return kind, true
-	}
-	return "", false
-}
+var parseActor = oneOf(domain.ActorAdmin, domain.ActorBuyer, domain.ActorProvider, domain.ActorSystem)
 
 func (a *api) auditLog(c *gin.Context) error {
 	switch c.Query("kind") {

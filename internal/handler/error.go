@@ -24,6 +24,17 @@ type outcome struct {
 	title  string
 }
 
+// problem returns the answer. Its detail is the text of the outcome's error only: that of a wrapping error may contain host
+// names.
+func (o outcome) problem() problem {
+	return problem{
+		Status: o.status,
+		Code:   o.code,
+		Title:  o.title,
+		Detail: o.err.Error(),
+	}
+}
+
 // errMethodNotAllowed means that a path exists, with other methods.
 var errMethodNotAllowed = errors.New("the header Allow lists the methods of this address")
 
@@ -102,42 +113,25 @@ func Outcome(err error) string {
 // problemOf translates an error into an answer, and returns after which time to try again: zero if waiting does not help.
 func problemOf(err error) (problem, time.Duration) {
 	if invalid, ok := errors.AsType[*domain.InvalidError](err); ok {
-		return problem{
-			Status:    http.StatusBadRequest,
-			Code:      "invalid_request",
-			Title:     "The request is not valid",
-			Detail:    invalid.Error(),
-			rareFacts: &rareFacts{Errors: invalid.Fields},
-		}, 0
+		p := outcome{invalid, http.StatusBadRequest, "invalid_request", "The request is not valid"}.problem()
+		p.rareFacts = &rareFacts{Errors: invalid.Fields}
+		return p, 0
 	}
 
 	if duplicate, ok := errors.AsType[*domain.DuplicateOrderError](err); ok {
-		return problem{
-			Status:  http.StatusConflict,
-			Code:    "duplicate_order",
-			Title:   "You already hold an order of this voucher",
-			Detail:  duplicate.Error(),
-			OrderID: (*domain.ID)(&duplicate.OrderID),
-		}, 0
+		p := outcome{duplicate, http.StatusConflict, "duplicate_order", "You already hold an order of this voucher"}.problem()
+		p.OrderID = (*domain.ID)(&duplicate.OrderID)
+		return p, 0
 	}
 
 	if demanded, ok := errors.AsType[*domain.ChallengeRequiredError](err); ok {
-		return problem{
-			Status:    http.StatusForbidden,
-			Code:      "challenge_required",
-			Title:     "A solved challenge is required",
-			Detail:    demanded.Error(),
-			rareFacts: &rareFacts{Challenge: demanded.Challenge},
-		}, 0
+		p := outcome{demanded, http.StatusForbidden, "challenge_required", "A solved challenge is required"}.problem()
+		p.rareFacts = &rareFacts{Challenge: demanded.Challenge}
+		return p, 0
 	}
 
 	if limited, ok := errors.AsType[*domain.RateLimitedError](err); ok {
-		return problem{
-			Status: http.StatusTooManyRequests,
-			Code:   "rate_limited",
-			Title:  "Too many requests",
-			Detail: limited.Error(),
-		}, limited.RetryAfter
+		return outcome{limited, http.StatusTooManyRequests, "rate_limited", "Too many requests"}.problem(), limited.RetryAfter
 	}
 
 	o := internalError
@@ -148,14 +142,7 @@ func problemOf(err error) (problem, time.Duration) {
 		}
 	}
 
-	// The detail is the text of the table's error only: the text of a wrapping error may contain host names.
-	p := problem{
-		Status: o.status,
-		Code:   o.code,
-		Title:  o.title,
-		Detail: o.err.Error(),
-	}
-
+	p := o.problem()
 	var retryAfter time.Duration
 	if o.status == http.StatusServiceUnavailable || o.err == domain.ErrOrderInProgress { //nolint:errorlint // the error is a row of the table
 		retryAfter = time.Second
@@ -216,7 +203,8 @@ func (e *errorWriter) write(c *gin.Context, err error) {
 // which keeps the request out of the failures in the metrics, and returns false.
 func (e *errorWriter) classify(c *gin.Context, err error) (problem, time.Duration, bool) {
 	p, retryAfter := problemOf(err)
-	if isRefusal(p.Status) {
+	if p.Status != http.StatusConflict {
+		// Sold out, among others: no security event, and the most frequent answers in a sale.
 		e.security.observe(c, err)
 	}
 

@@ -75,28 +75,21 @@ func limitBody(c *gin.Context) error {
 	return nil
 }
 
-// metrics are labelled with the route pattern, because a path contains ids, which must not become labels.
-type metrics struct {
-	requests *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-}
-
-func newMetrics(reg prometheus.Registerer) *metrics {
+// observe returns a middleware that measures requests, and logs them at the level debug. Metrics are labelled with the route
+// pattern, because a path contains ids, which must not become labels.
+func (e *errorWriter) observe(reg prometheus.Registerer) gin.HandlerFunc {
 	registered := promauto.With(reg)
 
-	return &metrics{
-		requests: registered.NewCounterVec(prometheus.CounterOpts{
-			Name: "seckill_http_requests_total", Help: "HTTP requests by route, method and status.",
-		}, []string{"route", "method", "status"}),
-		seconds: registered.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "seckill_http_request_seconds",
-			Help:    "Time until the answer, in seconds, by route and method.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-		}, []string{"route", "method"}),
-	}
-}
+	requests := registered.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_http_requests_total", Help: "HTTP requests by route, method and status.",
+	}, []string{"route", "method", "status"})
 
-func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
+	seconds := registered.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "seckill_http_request_seconds",
+		Help:    "Time until the answer, in seconds, by route and method.",
+		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+	}, []string{"route", "method"})
+
 	return func(c *gin.Context) {
 		start := time.Now()
 		c.Next()
@@ -110,8 +103,8 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 			method = "other"
 		}
 
-		m.requests.WithLabelValues(route, method, strconv.Itoa(c.Writer.Status())).Inc()
-		tracing.Observe(c.Request.Context(), m.seconds.WithLabelValues(route, method), took.Seconds())
+		requests.WithLabelValues(route, method, strconv.Itoa(c.Writer.Status())).Inc()
+		tracing.Observe(c.Request.Context(), seconds.WithLabelValues(route, method), took.Seconds())
 
 		if !e.log.Enabled(c.Request.Context(), slog.LevelDebug) {
 			return

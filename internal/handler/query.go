@@ -3,6 +3,7 @@ package handler
 import (
 	"crypto/hmac"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,17 @@ func word[T any](q *query, name string, parse func(string) (T, bool), detail str
 		q.refuse(name, "%s", detail)
 	}
 	return value
+}
+
+// oneOf returns the parser of a parameter with these values.
+func oneOf[T ~string](values ...T) func(string) (T, bool) {
+	return func(s string) (T, bool) {
+		i := slices.Index(values, T(s))
+		if i < 0 {
+			return "", false
+		}
+		return values[i], true
+	}
 }
 
 func (q *query) orderStatus() domain.OrderStatus {

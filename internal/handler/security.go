@@ -167,11 +167,3 @@ func securityTxt(contact string, now func() time.Time) gin.HandlerFunc {
 		c.String(http.StatusOK, "Contact: %s\nExpires: %s\nPreferred-Languages: en, zh\n", contact, expires.Format(time.RFC3339))
 	}
 }
-
-func isRefusal(status int) bool {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
-		return true
-	}
-	return false
-}

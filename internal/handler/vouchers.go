@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -134,13 +133,7 @@ func (a *api) voucherSnapshot(v *domain.Voucher, now time.Time) *snapshot {
 	return a.shown.put(v.ID, cachedSnapshot{snap, v, now, v.Until(now)})
 }
 
-// saleStates maps the API's words to the states of a sale.
-var saleStates = map[string]domain.SaleState{
-	"upcoming": domain.StateUpcoming,
-	"on_sale":  domain.StateOnSale,
-	"sold_out": domain.StateSoldOut,
-	"ended":    domain.StateEnded,
-}
+var parseSaleState = oneOf(domain.StateUpcoming, domain.StateOnSale, domain.StateSoldOut, domain.StateEnded)
 
 // listVouchers returns vouchers. The query's status is the merchant's status, the state of the sale, or "current" for all that have
 // not ended.
@@ -154,7 +147,7 @@ func (a *api) listVouchers(c *gin.Context) error {
 
 	if s := c.Query("status"); s != "" {
 		f.Status, _ = domain.ParseVoucherStatus(s)
-		f.State = saleStates[s]
+		f.State, _ = parseSaleState(s)
 		f.Lasts = s == "current"
 
 		if f.Status == 0 && f.State == "" && !f.Lasts {
@@ -250,10 +243,7 @@ type staffList struct {
 	Complete bool `json:"complete"`
 }
 
-func parseTab(word string) (domain.SaleTab, bool) {
-	tab := domain.SaleTab(word)
-	return tab, slices.Contains(domain.SaleTabs, tab)
-}
+var parseTab = oneOf(domain.SaleTabs...)
 
 func (a *api) browseVouchers(c *gin.Context) error {
 	q := &query{c: c}
