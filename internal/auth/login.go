@@ -207,11 +207,7 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	}
 
 	u, err := a.cfg.Store.OpenSession(ctx, g, newUser(phone, domain.RoleBuyer, now), s, func(r *LoginRequest) bool {
-		attempts := &r.Attempts
-		if g.LoginID == "" {
-			attempts = &r.AttemptsWithoutID
-		}
-		return checkCode(r, attempts, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, r.ID, code) }, now)
+		return a.cfg.Tokens.checkCode(r, g, code)
 	}, func(u domain.User, f *SecondFactor) (confirmed bool, err error) {
 		s.SecondFactor, err = confirm(u, f)
 		return s.SecondFactor, err
@@ -221,15 +217,22 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	return u, s, err
 }
 
-// checkCode reports whether the guess is correct by the hash of the code, and counts it. A correct guess uses up the code.
-func checkCode(r *LoginRequest, attempts *int, correct func(hash []byte) bool, now time.Time) bool {
-	if len(r.Hash) == 0 || *attempts >= codeTries || !now.Before(r.ExpiresAt) {
+// checkCode reports whether a guess of the code is correct, and counts it. A correct guess uses up the code.
+func (t *Tokens) checkCode(r *LoginRequest, g Guess, code string) bool {
+	attempts := &r.Attempts
+	if g.LoginID == "" {
+		attempts = &r.AttemptsWithoutID
+	}
+
+	if len(r.Hash) == 0 || *attempts >= codeTries || !g.Now.Before(r.ExpiresAt) {
 		return false
 	}
+
 	*attempts++
-	if !correct(r.Hash) {
+	if !t.isCode(r.Hash, r.ID, code) {
 		return false
 	}
+
 	r.Hash = nil
 	return true
 }

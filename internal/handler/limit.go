@@ -60,12 +60,13 @@ const slotWait = 2 * time.Second
 
 // readInSlot calls read in one of the slots, which bound concurrent reads of the database. An answer of many pages takes one
 // for each page, and none while a page is written. Error: domain.ErrOverloaded (no slot became free), or that of read.
-func readInSlot(ctx context.Context, slots *semaphore.Weighted, read func() error) error {
+func readInSlot[T any](ctx context.Context, slots *semaphore.Weighted, read func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()
 
 	if slots.Acquire(ctx, 1) != nil {
-		return domain.ErrOverloaded
+		var none T
+		return none, domain.ErrOverloaded
 	}
 	defer slots.Release(1)
 

@@ -41,11 +41,8 @@ type (
 // the file gives no access.
 func (a *api) exportMe(c *gin.Context) error {
 	id := caller(c)
-	var u domain.User
-	err := readInSlot(c.Request.Context(), a.exportReads, func() error {
-		var err error
-		u, err = a.Auth.Me(c.Request.Context(), id)
-		return err
+	u, err := readInSlot(c.Request.Context(), a.exportReads, func() (domain.User, error) {
+		return a.Auth.Me(c.Request.Context(), id)
 	})
 	if err != nil {
 		return err
@@ -58,7 +55,7 @@ func (a *api) exportMe(c *gin.Context) error {
 		return nil
 	}
 
-	w := &exportWriter{c: c}
+	w := &exportWriter{c: c, separator: '{'}
 	w.field("exported_at", domain.Moment(a.Now()))
 	w.field("user", exportedUser{newUserOut(u), u.CreatedAt})
 	a.exportAccount(w, &u)
@@ -72,9 +69,10 @@ func (a *api) exportMe(c *gin.Context) error {
 
 // exportWriter writes the members of a JSON object. After the first error it writes nothing.
 type exportWriter struct {
-	c     *gin.Context
-	begun bool
-	err   error
+	c *gin.Context
+	// Before the next member.
+	separator byte
+	err       error
 }
 
 func (w *exportWriter) write(b []byte) {
@@ -92,12 +90,8 @@ func (w *exportWriter) value(v any) {
 }
 
 func (w *exportWriter) name(name string) {
-	separator := byte(',')
-	if !w.begun {
-		separator = '{'
-		w.begun = true
-	}
-	w.write(append(appendString([]byte{separator}, name), ':'))
+	w.write(append(appendString([]byte{w.separator}, name), ':'))
+	w.separator = ','
 }
 
 func (w *exportWriter) field(name string, v any) {
@@ -139,12 +133,7 @@ func pages[S, T, K any](
 	return func(yield func(T, error) bool) {
 		var after K
 		for {
-			var page []S
-			err := readInSlot(c.Request.Context(), slots, func() error {
-				var err error
-				page, err = read(after)
-				return err
-			})
+			page, err := readInSlot(c.Request.Context(), slots, func() ([]S, error) { return read(after) })
 			if err != nil {
 				var none T
 				yield(none, err)
