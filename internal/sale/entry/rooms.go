@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -93,8 +94,8 @@ type Rooms struct {
 
 type openLine struct {
 	*line
-	ready bool      // has been read
-	asked time.Time // most recently
+	ready atomic.Bool // has been read
+	asked time.Time   // most recently
 }
 
 type join struct {
@@ -155,10 +156,9 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	}
 
 	l.asked = time.Now()
-	ready := l.ready
 	r.mu.Unlock()
 
-	if ready {
+	if l.ready.Load() {
 		return l.line, nil
 	}
 
@@ -170,12 +170,8 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	}
 	defer r.ticks.Release(1)
 
-	r.mu.Lock()
-	ready = l.ready
-	r.mu.Unlock()
-
 	// Another caller may have read it.
-	if !ready {
+	if !l.ready.Load() {
 		if err := r.read(ctx); err != nil {
 			return nil, err
 		}
@@ -237,7 +233,7 @@ func (r *Rooms) inUse() map[int64]*line {
 		switch {
 		case time.Since(l.asked) > roomIdle && !l.holdsUnits():
 			delete(r.lines, id)
-		case l.ready:
+		case l.ready.Load():
 			lines[id] = l.line
 		}
 	}
@@ -280,11 +276,8 @@ func (r *Rooms) read(ctx context.Context) error {
 		after = more
 	}
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
 	for _, l := range lines {
-		l.ready = true
+		l.ready.Store(true)
 	}
 
 	return nil
