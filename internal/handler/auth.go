@@ -227,7 +227,7 @@ func (a *api) endSessions(c *gin.Context, end func(context.Context, auth.Identit
 
 func (a *api) writeLoggedOut(c *gin.Context, err error) error {
 	if err == nil && wantsCookie(c) {
-		setCookie(c, refreshCookie, "", -1)
+		setCookie(c, refreshCookie, "", deleteCookie)
 	}
 	return writeNoContent(c, err)
 }

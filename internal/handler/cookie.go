@@ -31,6 +31,8 @@ const (
 	// hostPrefix begins the name of a cookie if the browser uses TLS. Browsers accept such a cookie only from the host
 	// itself, over TLS and for all paths, so a sibling subdomain cannot set it.
 	hostPrefix = "__Host-"
+	// deleteCookie is the age that deletes a cookie.
+	deleteCookie = -time.Second
 	// plainPath is the path of cookies without TLS.
 	plainPath = "/api/v1/auth"
 )
@@ -47,7 +49,7 @@ func (a *api) refreshCookie(c *gin.Context) error {
 
 	l, err := a.exchange(c, token, deviceID(c), auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
-		setCookie(c, refreshCookie, "", -1)
+		setCookie(c, refreshCookie, "", deleteCookie)
 	}
 
 	if err != nil {
@@ -84,7 +86,7 @@ func cookie(c *gin.Context, name string) string {
 	return found.Value
 }
 
-// setCookie stores a cookie in the browser; a negative age deletes it.
+// setCookie stores a cookie in the browser, or deletes it.
 func setCookie(c *gin.Context, name, value string, age time.Duration) {
 	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
 		Name:     cookieName(c, name),
@@ -98,10 +100,6 @@ func setCookie(c *gin.Context, name, value string, age time.Duration) {
 	if cookie.Secure {
 		// Required by the prefix.
 		cookie.Path = "/"
-	}
-
-	if age < 0 {
-		cookie.MaxAge = -1
 	}
 
 	http.SetCookie(c.Writer, &cookie)

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"context"
 	"encoding/json"
 	"iter"
 	"net/http"
@@ -37,7 +38,7 @@ type (
 	}
 )
 
-// export streams all data of the caller, one page of records at a time. It contains no token, code or hash: a copy of
+// exportMe streams all data of the caller, one page of records at a time. It contains no token, code or hash: a copy of
 // the file gives no access.
 func (a *api) exportMe(c *gin.Context) error {
 	id := caller(c)
@@ -61,7 +62,6 @@ func (a *api) exportMe(c *gin.Context) error {
 	a.exportAccount(w, &u)
 	a.exportOrders(w, u.ID)
 	a.exportActions(w, u.ID)
-	a.exportPlaces(w, u.ID)
 	w.write([]byte("}\n"))
 
 	return a.endFile(c, w.err)
@@ -158,32 +158,30 @@ func pages[S, T, K any](
 	}
 }
 
+// writeRecords writes the records of an owner, which read returns in the order of their positions.
+func writeRecords[T, Owner, K any](
+	a *api, w *exportWriter, name string, of Owner, read func(context.Context, Owner, K, int) ([]T, error), position func(*T) K,
+) {
+	writeArray(w, name, pages(w.c, a.exportReads, position, func(after K) ([]T, error) {
+		return read(w.c.Request.Context(), of, after, domain.MaxPageSize)
+	}, itself))
+}
+
 func pageBefore(id int64) domain.Page { return domain.Page{Before: id, Limit: domain.MaxPageSize} }
 
-// writeAccount writes how the user logs in. The requests for login codes are those of the last day, without the codes and
+// exportAccount writes how the user logs in. The requests for login codes are those of the last day, without the codes and
 // their requesters, who may be anybody. Second factors have no secrets here.
 func (a *api) exportAccount(w *exportWriter, u *domain.User) {
-	ctx := w.c.Request.Context()
-
-	writeArray(w, "sessions", pages(w.c, a.exportReads,
-		func(s *domain.SessionRecord) string { return s.ID },
-		func(after string) ([]domain.SessionRecord, error) {
-			return a.Store.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
-		}, itself))
-
-	writeArray(w, "login_codes", pages(w.c, a.exportReads,
-		func(code *domain.LoginCodeRecord) string { return code.LoginID },
-		func(after string) ([]domain.LoginCodeRecord, error) {
-			return a.Store.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
-		}, itself))
+	writeRecords(a, w, "sessions", u.ID, a.Store.SessionsOf, func(s *domain.SessionRecord) string { return s.ID })
+	writeRecords(a, w, "login_codes", u.Phone, a.Store.LoginCodesOf, func(c *domain.LoginCodeRecord) string { return c.LoginID })
 
 	writeArray(w, "second_factors", pages(w.c, a.exportReads,
 		func(enrolled *time.Time) time.Time { return *enrolled },
-		func(time.Time) ([]time.Time, error) { return a.Store.SecondFactorsOf(ctx, u.ID) },
+		func(time.Time) ([]time.Time, error) { return a.Store.SecondFactorsOf(w.c.Request.Context(), u.ID) },
 		func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} }))
 }
 
-// writeOrders writes the orders without their redeem codes, with which another person could use them.
+// exportOrders writes the orders without their redeem codes, with which another person could use them.
 func (a *api) exportOrders(w *exportWriter, userID int64) {
 	ctx := w.c.Request.Context()
 	var payments map[int64][]domain.Payment
@@ -236,17 +234,6 @@ func (a *api) exportActions(w *exportWriter, userID int64) {
 		return a.Store.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
 	}, newRequestOut))
 
-	writeArray(w, "idempotency_keys", pages(w.c, a.exportReads,
-		func(k *domain.KeyRecord) string { return k.Key },
-		func(after string) ([]domain.KeyRecord, error) {
-			return a.Store.KeysOf(ctx, userID, after, domain.MaxPageSize)
-		}, itself))
-}
-
-func (a *api) exportPlaces(w *exportWriter, userID int64) {
-	writeArray(w, "waiting_rooms", pages(w.c, a.exportReads,
-		func(p *domain.PlaceRecord) int64 { return p.VoucherID },
-		func(after int64) ([]domain.PlaceRecord, error) {
-			return a.Store.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
-		}, itself))
+	writeRecords(a, w, "idempotency_keys", userID, a.Store.KeysOf, func(k *domain.KeyRecord) string { return k.Key })
+	writeRecords(a, w, "waiting_rooms", userID, a.Store.PlacesOf, func(p *domain.PlaceRecord) int64 { return p.VoucherID })
 }
