@@ -3,6 +3,8 @@ package entry
 import (
 	"sync/atomic"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // clock follows the clock of the database, so that rooms and their passes do not depend on the clocks of the servers.
@@ -23,14 +25,9 @@ type reading struct {
 func (c *clock) set(database, requested time.Time) {
 	taken := time.Now()
 	if last := c.last.Load(); last != nil {
-		earliest := database
 		latest := database.Add(taken.Sub(requested))
-
-		database = last.database.Add(taken.Sub(last.taken))
-		if database.Before(earliest) {
-			database = earliest
-		} else if database.After(latest) {
-			database = latest
+		if present := last.database.Add(taken.Sub(last.taken)); present.After(database) {
+			database = domain.Earlier(present, latest)
 		}
 	}
 
