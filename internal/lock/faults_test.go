@@ -300,6 +300,53 @@ func TestScriptThatBreaksOff(t *testing.T) {
 	requireAvailable(t, &all.pool, 2)
 }
 
+// A Redis that accepts no writes at present, as a former master or one without its replicas, refuses the first change of a
+// script. So nothing was executed, and nothing is uncertain.
+func TestRefusedWritesAreNotExecuted(t *testing.T) {
+	for _, refusal := range []struct {
+		code       string
+		begin, end []any
+	}{
+		{
+			"READONLY",
+			[]any{"replicaof", "127.0.0.1", "1"},
+			[]any{"replicaof", "no", "one"},
+		},
+		{
+			"NOREPLICAS",
+			[]any{"config", "set", "min-replicas-to-write", "1"},
+			[]any{"config", "set", "min-replicas-to-write", "0"},
+		},
+	} {
+		t.Run(refusal.code, func(t *testing.T) {
+			t.Parallel()
+			server := env.StartRedis(t)
+			rdb := server.Client(t)
+			ctx := soon(t)
+			c := newLocksOf(t, server.Client(t))
+			permits := c.Semaphore("s")
+			set(t, &permits.pool, 2)
+			require.NoError(t, permits.TryAcquire(ctx, 2))
+			setCount(t, c.Latch("l"), 2)
+			for _, k := range allLocks {
+				k.ready(t, c, "a")
+			}
+
+			require.NoError(t, rdb.Do(ctx, refusal.begin...).Err())
+			for _, k := range allLocks {
+				requireFails(t, env.Err(k.lock(c, "a").TryLock(ctx)), refusal.code, not{ErrUncertain}, not{ErrNotAcquired})
+			}
+			requireFails(t, permits.Release(ctx, 1), refusal.code, not{ErrUncertain}, not{ErrNotHeld})
+			requireFails(t, c.Latch("l").CountDown(ctx), refusal.code, not{ErrUncertain})
+
+			require.NoError(t, rdb.Do(ctx, refusal.end...).Err())
+			require.NoError(t, permits.Release(ctx, 1))
+			requireAvailable(t, &permits.pool, 1)
+			requireCount(t, c.Latch("l"), 2)
+		})
+	}
+}
+
 // A waiter that died does not block a queue, and those behind it retry at the moment when it counts as dead, not later.
 // That holds although the server's clock was set back by an hour since it came. Source: redisson/redisson#1104,
 // redisson/redisson#2099.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -190,11 +191,14 @@ func notExecuted(err error) bool {
 		errors.Is(err, errNotSent) || errors.Is(err, errBusy) || errors.Is(err, ErrClosed)
 }
 
+// refusedWrites begin the errors that only the first change of a script has: a server that accepts it accepts the others,
+// and keys of another type are found before it.
+var refusedWrites = []string{"OOM ", "READONLY ", "NOREPLICAS ", "MISCONF ", "WRONGTYPE "}
+
 // brokeOff reports whether err ended a script that may have changed something before: Redis names the line of the script
-// then. Only the first change of a script is refused for want of memory, and keys of another type are found before it.
+// then.
 func brokeOff(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "user_script") &&
-		!strings.Contains(text, "OOM command not allowed") &&
-		!strings.Contains(text, "WRONGTYPE")
+	refused := func(code string) bool { return strings.Contains(text, code) }
+	return strings.Contains(text, "user_script") && !slices.ContainsFunc(refusedWrites, refused)
 }
