@@ -15,6 +15,9 @@ const (
 	maxCancelPause   = 10 * time.Minute
 )
 
+// CloseGrace is how long an order stays open after its time to pay if the provider does not answer about its payment.
+const CloseGrace = 30 * time.Second
+
 // MaxUnpaid returns how many orders of the sale a user may let expire unpaid before further ones are refused, or 0 if
 // unpaid orders are not limited. The default is 1 for a sale whose buyers need a pass.
 func (s *Sale) MaxUnpaid() int {

@@ -51,7 +51,7 @@ func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 
 func closeExpired(t *testing.T, s *Store, most int) []int64 {
 	t.Helper()
-	return orderIDs(env.Must(s.CloseExpired(t.Context(), most))(t))
+	return orderIDs(env.Must(s.CloseExpired(t.Context(), most, true))(t))
 }
 
 func orderIDs(orders []domain.Order) (ids []int64) {
@@ -100,14 +100,14 @@ func TestCloseExpiredOfOtherSales(t *testing.T) {
 		placeOverdue(t, s, 4, 2, v.ID)
 		other := s.db.Writer(t.Context()).Begin()
 		require.NoError(t, returnUnits(other, locked.ID, 1, time.Now()))
-		closed, err := s.CloseExpired(t.Context(), 2)
+		closed, err := s.CloseExpired(t.Context(), 2, true)
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.ElementsMatch(t, []int64{4, 5}, orderIDs(closed))
 		requireTotals(t, s, v.ID, 10, 0)
 
 		require.NoError(t, other.Rollback().Error)
-		require.Len(t, env.Must(s.CloseExpired(t.Context(), 2))(t), 2)
-		require.Len(t, env.Must(s.CloseExpired(t.Context(), 2))(t), 1)
+		require.Len(t, env.Must(s.CloseExpired(t.Context(), 2, true))(t), 2)
+		require.Len(t, env.Must(s.CloseExpired(t.Context(), 2, true))(t), 1)
 		requireTotals(t, s, locked.ID, 10, 0)
 	})
 }
@@ -158,7 +158,7 @@ func TestUnpaidRecords(t *testing.T) {
 		place(9, 11, v.ID, deadline)
 		place(10, 11, open.ID, deadline)
 		end(10, now)
-		require.Len(t, env.Must(s.CloseExpired(t.Context(), 10))(t), 2)
+		require.Len(t, env.Must(s.CloseExpired(t.Context(), 10, true))(t), 2)
 		require.Equal(t, []int64{v.ID, other.ID}, ended(), "a sale without a limit is not marked")
 
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE voucher_orders SET entry_round = id WHERE id IN (6, 7)").Error)
@@ -208,7 +208,7 @@ func TestMovesAreRecorded(t *testing.T) {
 		}
 		move(domain.MovePay, 2)
 		env.Must(s.BeginRefund(t.Context(), domain.OrderMove{OrderID: 2, At: now}))(t) // without a payment there is nothing to wait for
-		env.Must(s.CloseExpired(t.Context(), 10))(t)
+		env.Must(s.CloseExpired(t.Context(), 10, true))(t)
 		require.Equal(t, []string{
 			"1 created pending_payment", "2 created pending_payment", "3 created pending_payment", "1 cancelled cancelled", "2 paid paid",
 			"2 refunding refunding", "2 refunded refunded", "3 expired cancelled", "90 expired cancelled",

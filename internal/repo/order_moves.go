@@ -139,15 +139,12 @@ func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
 		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
 }
 
-// closeGrace is how long an order stays open after its time to pay if the provider does not answer about its payment.
-const closeGrace = 30 * time.Second
-
 // QueryBeforeClosing makes CloseExpired wait for the answers to queries of payments at a provider. It must be called before
 // the store is used.
 func (s *Store) QueryBeforeClosing(provider string) { s.queried = provider }
 
-// unanswered selects the pending payments of an order whose provider has not been queried since the time to pay ended.
-const unanswered = `SELECT 1 FROM payments p WHERE p.order_id = voucher_orders.id AND p.status = ? AND p.provider = ?
+// noAnswer selects the pending payments of an order whose provider has not been queried since the time to pay ended.
+const noAnswer = `SELECT 1 FROM payments p WHERE p.order_id = voucher_orders.id AND p.status = ? AND p.provider = ?
 	AND (p.queried_at IS NULL OR p.queried_at < voucher_orders.expires_at)`
 
 // expiredRead is how many times as many expired orders are read as a sale may close at once, so that those of a sale whose
@@ -157,10 +154,10 @@ const expiredRead = 10
 // CloseExpired implements service.CloserStore. It waits for no order. Each sale has a transaction of its own: another
 // transaction may have locked its hot row for long, and the waiting one must not hold the rows of other sales. The order
 // of the sales is that of a map, so that those behind it get their turn.
-func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
+func (s *Store) CloseExpired(ctx context.Context, limit int, unanswered bool) ([]domain.Order, error) {
 	sales, err := runAt(ctx, s, func(tx *gorm.DB, at time.Time) (map[int64][]int64, error) {
 		var rows []orderRow
-		err := s.expired(tx, at).Select("id", "voucher_id").Order("expires_at").Limit(expiredRead * limit).Find(&rows).Error
+		err := s.expired(tx, at, unanswered).Select("id", "voucher_id").Order("expires_at").Limit(expiredRead * limit).Find(&rows).Error
 
 		sales := map[int64][]int64{}
 		for i := range rows {
@@ -174,7 +171,7 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 	var closed []domain.Order
 	for _, ids := range sales {
 		orders, failed := runAt(ctx, s, func(tx *gorm.DB, at time.Time) ([]domain.Order, error) {
-			rows, err := lockDue[orderRow](s.expired(tx, at).Where("id IN ?", ids), "expires_at", limit)
+			rows, err := lockDue[orderRow](s.expired(tx, at, unanswered).Where("id IN ?", ids), "expires_at", limit)
 			if err != nil || len(rows) == 0 {
 				return nil, err
 			}
@@ -188,12 +185,16 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 	return closed, err
 }
 
-func (s *Store) expired(tx *gorm.DB, at time.Time) *gorm.DB {
+func (s *Store) expired(tx *gorm.DB, at time.Time, unanswered bool) *gorm.DB {
 	expired := tx.Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
-	if s.queried != "" {
-		expired = expired.Where("(expires_at <= ? OR NOT EXISTS ("+unanswered+"))", at.Add(-closeGrace), domain.PaymentPending, s.queried)
+	switch {
+	case s.queried == "":
+		return expired
+	case unanswered:
+		return expired.Where("(expires_at <= ? OR NOT EXISTS ("+noAnswer+"))", at.Add(-domain.CloseGrace), domain.PaymentPending, s.queried)
+	default:
+		return expired.Where("NOT EXISTS ("+noAnswer+")", domain.PaymentPending, s.queried)
 	}
-	return expired
 }
 
 // expire applies domain.MoveExpire to orders of one sale that the transaction has locked. It uses one UPDATE and one INSERT

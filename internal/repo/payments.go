@@ -432,7 +432,7 @@ func paymentEnds(tx *gorm.DB, payments []paymentRow) (map[int64]time.Time, error
 }
 
 // nextInquiry returns when a payment that is claimed now is queried again, or nil for never. end is when the time to pay its
-// order ends, or zero.
+// order ends, or zero if the order is not open.
 func nextInquiry(now, created, end time.Time, wait func(age time.Duration) time.Duration) *time.Time {
 	pause := wait(now.Sub(created))
 	if pause == 0 {
@@ -443,7 +443,7 @@ func nextInquiry(now, created, end time.Time, wait func(age time.Duration) time.
 	switch {
 	case end.After(now):
 		next = domain.Earlier(next, end)
-	case end.Add(closeGrace).After(now):
+	case !end.IsZero():
 		next = domain.Earlier(next, now.Add(wait(0)))
 	}
 

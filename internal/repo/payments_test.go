@@ -94,7 +94,7 @@ func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 			1: {30 * time.Minute, 30 * time.Minute, 30 * time.Minute},
 			2: {2 * time.Hour, time.Hour, time.Hour + time.Minute},
 			3: {-5 * time.Second, 10 * time.Second, 70 * time.Second},
-			4: {-time.Hour, time.Hour, time.Hour + time.Minute}, // it is closed
+			4: {-time.Hour, 10 * time.Second, 70 * time.Second}, // after an outage
 		} {
 			o := newOrder(id, id, v.ID)
 			o.ExpiresAt = clock.Add(tc.end)
@@ -369,7 +369,7 @@ func TestConcurrentEndsOfOneOrder(t *testing.T) {
 			winners := make(chan string, 100) // as the audit log must list them
 			var payment domain.Payment
 			closer := func() {
-				closed, err := s.CloseExpired(t.Context(), 10)
+				closed, err := s.CloseExpired(t.Context(), 10, true)
 				assert.NoError(t, err)
 				for range closed {
 					winners <- "system expire"

@@ -14,14 +14,17 @@ const (
 	closeEvery = time.Second
 	// closeBatch bounds the orders of one transaction, which locks the hot row of their sale until it commits.
 	closeBatch = 500
+	// closeBreak is the time without a search after which the servers or the database count as having been away.
+	closeBreak = 5 * time.Second
 )
 
 // CloserStore closes orders.
 type CloserStore interface {
 	// CloseExpired applies MoveExpire to orders that have expired by the database's clock, and returns them: at most limit
 	// of each sale, in one transaction. It skips orders that another transaction has locked. If it fails for some sales,
-	// it returns the orders of the others with the error.
-	CloseExpired(ctx context.Context, limit int) ([]domain.Order, error)
+	// it returns the orders of the others with the error. Without unanswered, an order stays open until the provider of its
+	// payment has been queried after the expiry; with it, for at most CloseGrace.
+	CloseExpired(ctx context.Context, limit int, unanswered bool) ([]domain.Order, error)
 }
 
 // Closer closes orders that were not paid in time, so that their units can be bought again. Several instances may run
@@ -31,6 +34,10 @@ type Closer struct {
 	Returns UnitReleaser
 	// Receives the number of orders that were closed at once.
 	Closed func(n int)
+
+	// The last search that succeeded, and the first since the last break. During a break no provider could report a payment
+	// or be queried, so each gets CloseGrace for it afterwards.
+	last, steady time.Time
 }
 
 // Task closes expired orders.
@@ -42,7 +49,15 @@ func (c *Closer) Task() loop.Task {
 
 // CloseDue closes a batch of expired orders, and returns how many it closed.
 func (c *Closer) CloseDue(ctx context.Context) (int, error) {
-	orders, err := c.Store.CloseExpired(ctx, closeBatch)
+	if time.Since(c.last) > closeBreak {
+		c.steady = time.Now()
+	}
+
+	orders, err := c.Store.CloseExpired(ctx, closeBatch, time.Since(c.steady) > domain.CloseGrace)
+	if err == nil {
+		c.last = time.Now()
+	}
+
 	if len(orders) > 0 {
 		c.Returns.Release(ctx, orders...)
 		c.Closed(len(orders))

@@ -242,16 +242,21 @@ func (q *hangingQueue) Release(ctx context.Context, voucherID int64, _ ...domain
 }
 
 // dueOrders is a CloserStore with expired orders, each of another voucher.
-type dueOrders struct{ left int }
+type dueOrders struct {
+	left       int
+	err        error
+	unanswered bool // of the last call
+}
 
-func (d *dueOrders) CloseExpired(_ context.Context, limit int) ([]domain.Order, error) {
+func (d *dueOrders) CloseExpired(_ context.Context, limit int, unanswered bool) ([]domain.Order, error) {
+	d.unanswered = unanswered
 	n := min(limit, d.left)
 	orders := make([]domain.Order, n)
 	for i := range orders {
 		orders[i] = domain.Order{ID: int64(d.left - i), VoucherID: int64(d.left - i)}
 	}
 	d.left -= n
-	return orders, nil
+	return orders, d.err
 }
 
 // The units of 1,001 vouchers are back in the database. A Redis that does not answer delays neither the closer nor the
@@ -271,6 +276,36 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), 5*time.Second, "expired orders are closed within 5 s")
 		require.Len(t, changed, closed)
 		require.Equal(t, closed, moved, "the streams of the orders are notified")
+	})
+}
+
+// Orders without an answer about their payment are closed only by a server that has searched without a break for the
+// time in which providers must answer: while servers or database were away, no payment could be reported or queried.
+func TestCloserWaitsAfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := &dueOrders{}
+		closer := &Closer{Store: due}
+		closesAfter := func() time.Duration {
+			began := time.Now()
+			for due.unanswered = false; !due.unanswered; time.Sleep(closeEvery) {
+				env.Must(closer.CloseDue(t.Context()))(t)
+			}
+			return time.Since(began).Round(10 * time.Second)
+		}
+
+		require.Equal(t, domain.CloseGrace, closesAfter(), "after the start")
+		require.Zero(t, closesAfter())
+
+		time.Sleep(time.Minute)
+		require.Equal(t, domain.CloseGrace, closesAfter(), "after the process stood still")
+
+		due.err = domain.ErrUnavailable
+		for range 60 {
+			env.Fails(closer.CloseDue(t.Context()))(t, domain.ErrUnavailable)
+			time.Sleep(closeEvery)
+		}
+		due.err = nil
+		require.Equal(t, domain.CloseGrace, closesAfter(), "after an outage of the database")
 	})
 }
 

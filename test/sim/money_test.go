@@ -373,11 +373,11 @@ func (s *serverStore) FinishRefund(ctx context.Context, p domain.Payment, at tim
 	return transact(s.w, func() (domain.Settled, error) { return s.Store.FinishRefund(ctx, p, at) })
 }
 
-func (s *serverStore) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
+func (s *serverStore) CloseExpired(ctx context.Context, limit int, unanswered bool) ([]domain.Order, error) {
 	return transact(s.w, func() ([]domain.Order, error) {
 		most := closeLimit(limit)
 		s.w.edit(&most)
-		return s.Store.CloseExpired(ctx, int(most))
+		return s.Store.CloseExpired(ctx, int(most), unanswered)
 	})
 }
 
