@@ -524,13 +524,15 @@ func hold(first int64) func(*http.Response) {
 	}
 }
 
-// refuse answers like a proxy that allows no event streams.
-func refuse(res *http.Response) {
-	_ = res.Body.Close()
-	const page = "<h1>Forbidden</h1>"
-	res.StatusCode = http.StatusForbidden
-	res.Header = http.Header{"Content-Type": {"text/html"}}
-	res.Body = io.NopCloser(strings.NewReader(page))
+// answer returns what answers with a page, like a proxy that allows no event streams.
+func answer(status int) func(*http.Response) {
+	return func(res *http.Response) {
+		_ = res.Body.Close()
+		const page = "<h1>No streams</h1>"
+		res.StatusCode = status
+		res.Header = http.Header{"Content-Type": {"text/html"}}
+		res.Body = io.NopCloser(strings.NewReader(page))
+	}
 }
 
 // heldBody returns nothing before the end of its body.
@@ -565,7 +567,11 @@ func TestHeldStreams(t *testing.T) {
 
 	// An order is paid while its page is open.
 	for name, change := range map[string]func(*http.Response){
-		"held": hold(0), "refused": refuse, "only the beginning": hold(int64(len(":\n\n"))),
+		"held":               hold(0),
+		"refused":            answer(http.StatusForbidden),
+		"failing":            answer(http.StatusGatewayTimeout),
+		"replaced":           answer(http.StatusOK),
+		"only the beginning": hold(int64(len(":\n\n"))),
 	} {
 		t.Run("paid elsewhere, streams "+name, func(t *testing.T) {
 			t.Parallel()

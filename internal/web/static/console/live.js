@@ -2,7 +2,7 @@
 
 import { getMine } from "../lib/api.js";
 import { sleep } from "../lib/events.js";
-import { follow, HELD } from "../lib/stream.js";
+import { follow } from "../lib/stream.js";
 import { durable, refusals } from "./figures.js";
 
 const KEEP = 3600; // seconds
@@ -46,8 +46,9 @@ export function watch(id, onUpdate) {
 
   async function run() {
     const onEvent = (event) => event.event === "stats" && add(JSON.parse(event.data));
-    while (await follow(`/admin/vouchers/${id}/events`, { signal: abort.signal, onEvent, onProblem: setProblem })) {
-      for (const until = performance.now() + HELD; performance.now() < until; await sleep(POLL, abort.signal)) {
+    let held = 0;
+    while ((held = await follow(`/admin/vouchers/${id}/events`, { signal: abort.signal, onEvent, onProblem: setProblem }))) {
+      for (const until = performance.now() + held; performance.now() < until; await sleep(POLL, abort.signal)) {
         const [latest, failed] = await getMine(`/admin/vouchers/${id}/stats`, { signal: abort.signal }).then((s) => [s], (p) => [null, p]);
         if (abort.signal.aborted) return;
         setProblem(failed ?? null);

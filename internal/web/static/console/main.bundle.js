@@ -613,21 +613,23 @@ latency",series:[{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency(
 {name:"batch",value:batch}]},{name:"lag",queue:!0,series:[{name:"lag",value:fact("lag")}]}],inLane=(lane,items)=>items.filter(
 item=>lane==="queue"||!item.queue),columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:!0},{name:"\
 refused",value:refusals},{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:!0},{name:"batch",value:batch},
-{name:"lag",value:fact("lag"),queue:!0},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST2=500,MOST2=15e3,SPREAD=3e3;async function follow(path,{signal,headers:own,
-lastID="",most=MOST2,onEvent,onProblem,done}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
-renew2=!1,heard=!1,began=performance.now(),cut=new AbortController,stop=()=>cut.abort();signal.addEventListener("abort",
-stop);try{let headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}},response=await asUser("GET",
-path,{headers,signal:cut.signal,stream:!0,timeout:MUTE});if(response.status===204)return!1;let hear=()=>{heard||onProblem?.(
-null),heard=!0,performance.now()-began>MUTE&&(silent=0)},fallSilent=()=>{silent++,stop()};for await(let event of events(
-response.body,hear,fallSilent)){if(failures2=0,renew2=event.event==="reauth")break;if(event.id&&(lastID=event.id),event.
-data!==""&&onEvent(event),done?.(event))return!1}}catch(err){if(signal.aborted)return!1;if(!(err instanceof Problem))throw err;
-if(err.foreign&&err.status>=400&&err.status<500&&err.status!==429)return!0;if(onProblem?.(err),err.status===404||err.status===
-401)return!1;heard||=err.status!==0,retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop),cut.abort()}
-if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew2||await sleep(retryAfter+
-(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST2,most)),signal)}return!1}async function*events(body2,hear,stop){
-let reader=body2.pipeThrough(new TextDecoderStream).getReader(),timer2=setTimeout(stop,MUTE),rest="",event={event:"messa\
-ge",id:"",data:""};try{for(;;){let{value,done}=await reader.read().catch(()=>({done:!0}));if(done)return;hear(),clearTimeout(
-timer2),timer2=setTimeout(stop,SILENCE);let lines=(rest+value).split(`
+{name:"lag",value:fact("lag"),queue:!0},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,MOST_REFUSED=3,HELD=6e5,REFUSED=6e4,FIRST2=500,MOST2=15e3,SPREAD=3e3;async function follow(path,{
+signal,headers:own,lastID="",most=MOST2,onEvent,onProblem,done}){let silent=0,refused2=0;for(let failures2=0;!signal.aborted;failures2++){
+let retryAfter=0,renew2=!1,heard=!1,began=performance.now(),cut=new AbortController,stop=()=>cut.abort();signal.addEventListener(
+"abort",stop);try{let headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}},response=await asUser(
+"GET",path,{headers,signal:cut.signal,stream:!0,timeout:MUTE});if(response.status===204)return 0;if(!response.headers.get(
+"Content-Type")?.startsWith("text/event-stream"))return HELD;refused2=0;let hear=()=>{heard||onProblem?.(null),heard=!0,
+performance.now()-began>MUTE&&(silent=0)},fallSilent=()=>{silent++,stop()};for await(let event of events(response.body,hear,
+fallSilent)){if(failures2=0,renew2=event.event==="reauth")break;if(event.id&&(lastID=event.id),event.data!==""&&onEvent(
+event),done?.(event))return 0}}catch(err){if(signal.aborted)return 0;if(!(err instanceof Problem))throw err;if(err.foreign&&
+err.status>=400&&err.status<500&&err.status!==429)return HELD;if(err.foreign&&err.status>=500&&++refused2===MOST_REFUSED)
+return REFUSED;if(onProblem?.(err),err.status===404||err.status===401)return 0;heard||=err.status!==0,retryAfter=err.retryAfter}finally{
+signal.removeEventListener("abort",stop),cut.abort()}if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===
+MOST_SILENT)return HELD;renew2||await sleep(retryAfter+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST2,most)),
+signal)}return 0}async function*events(body2,hear,stop){let reader=body2.pipeThrough(new TextDecoderStream).getReader(),
+timer2=setTimeout(stop,MUTE),rest="",event={event:"message",id:"",data:""};try{for(;;){let{value,done}=await reader.read().
+catch(()=>({done:!0}));if(done)return;hear(),clearTimeout(timer2),timer2=setTimeout(stop,SILENCE);let lines=(rest+value).
+split(`
 `);rest=lines.pop();for(let line of lines)if(line==="")yield event,event={event:"message",id:"",data:""};else if(!line.startsWith(
 ":")){let colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}finally{clearTimeout(timer2),reader.
 cancel().catch(()=>{})}}var KEEP=3600,SECONDS=600,PERIOD=10,STALE2=5e3,POLL2=2e3;function watch(id2,onUpdate){let history2=new Map,periods=new Map,
@@ -637,18 +639,19 @@ latest,received=performance.now(),receivedAt=new Date;for(let second2 of stats.s
 keys())at<=last-KEEP&&history2.delete(at);update()}function update(){onUpdate({stats,seconds:withoutGaps(history2),hour:stats?
 hourOf(history2,periods,Date.parse(stats.totals.since)/1e3):[],stale:performance.now()-received>STALE2,receivedAt,problem})}
 let timer2=setInterval(update,1e3),setProblem=p=>{problem=p,p&&update()};async function run(){let onEvent=event=>event.event===
-"stats"&&add(JSON.parse(event.data));for(;await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,onProblem:setProblem});)
-for(let until=performance.now()+HELD;performance.now()<until;await sleep(POLL2,abort.signal)){let[latest,failed]=await getMine(
-`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.signal.aborted)return;setProblem(
-failed??null),latest&&add(latest)}}return run(),()=>{abort.abort(),clearInterval(timer2)}}function hourOf(history2,periods,since){
-let known=[...history2.keys()];if(known.length+periods.size===0)return[];let begin=at=>at-at%PERIOD,earliest=Math.min(...known),
-first=since>=begin(earliest)?begin(earliest):Math.ceil(earliest/PERIOD)*PERIOD,hour2=new Map([...periods].filter(([at])=>at<
-first));for(let[at,second2]of history2){if(at<first)continue;let p=hour2.get(begin(at))??nothingAt(begin(at));hour2.set(
-begin(at),{...p,orders:p.orders+durable(second2),refused:p.refused+refusals(second2),stock:second2.stock??p.stock})}let last=begin(
-Math.max(...known,...periods.keys()));return Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD).map(at=>hour2.
-get(at)??nothingAt(at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,refused:0,stock:null});function withoutGaps(history2){
-if(history2.size===0)return[];let all2=[],last=Math.max(...history2.keys());for(let at=Math.max(Math.min(...history2.keys()),
-last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});return all2}var UPLOT="uplot",ORI_HZ="u-hz",ORI_VT="u-vt",TITLE="u-title",WRAP="u-wrap",UNDER="u-under",OVER="u-over",AXIS="u-axis",
+"stats"&&add(JSON.parse(event.data)),held=0;for(;held=await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,
+onEvent,onProblem:setProblem});)for(let until=performance.now()+held;performance.now()<until;await sleep(POLL2,abort.signal)){
+let[latest,failed]=await getMine(`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.
+signal.aborted)return;setProblem(failed??null),latest&&add(latest)}}return run(),()=>{abort.abort(),clearInterval(timer2)}}
+function hourOf(history2,periods,since){let known=[...history2.keys()];if(known.length+periods.size===0)return[];let begin=at=>at-
+at%PERIOD,earliest=Math.min(...known),first=since>=begin(earliest)?begin(earliest):Math.ceil(earliest/PERIOD)*PERIOD,hour2=new Map(
+[...periods].filter(([at])=>at<first));for(let[at,second2]of history2){if(at<first)continue;let p=hour2.get(begin(at))??
+nothingAt(begin(at));hour2.set(begin(at),{...p,orders:p.orders+durable(second2),refused:p.refused+refusals(second2),stock:second2.
+stock??p.stock})}let last=begin(Math.max(...known,...periods.keys()));return Array.from({length:KEEP/PERIOD},(_2,i)=>last-
+KEEP+(i+1)*PERIOD).map(at=>hour2.get(at)??nothingAt(at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,
+refused:0,stock:null});function withoutGaps(history2){if(history2.size===0)return[];let all2=[],last=Math.max(...history2.
+keys());for(let at=Math.max(Math.min(...history2.keys()),last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(
+at*1e3).toISOString()});return all2}var UPLOT="uplot",ORI_HZ="u-hz",ORI_VT="u-vt",TITLE="u-title",WRAP="u-wrap",UNDER="u-under",OVER="u-over",AXIS="u-axis",
 OFF="u-off",SELECT="u-select",CURSOR_X="u-cursor-x",CURSOR_Y="u-cursor-y",CURSOR_PT="u-cursor-pt",LEGEND="u-legend",LEGEND_LIVE="\
 u-live",LEGEND_INLINE="u-inline",LEGEND_SERIES="u-series",LEGEND_MARKER="u-marker",LEGEND_LABEL="u-label",LEGEND_VALUE="\
 u-value",WIDTH="width",HEIGHT="height";var BOTTOM="bottom",LEFT="left",RIGHT="right",hexBlack="#000",transparent=hexBlack+"0",mousemove="mousemove",mousedown="\

@@ -224,21 +224,23 @@ return problem2.challenge}}var url=new URL("../proof/worker.js",import.meta.url)
 fail2,worker.postMessage(parameters)})}catch(err){throw new Problem({code:"challenge_required",detail:String(err)})}finally{
 worker?.terminate()}}var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
 hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
-pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST=500,MOST=15e3,SPREAD=3e3;async function follow(path2,{signal,headers:own,
-lastID="",most=MOST,onEvent,onProblem,done:done2}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
-renew3=!1,heard=!1,began=performance.now(),cut=new AbortController,stop2=()=>cut.abort();signal.addEventListener("abort",
-stop2);try{let headers2={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}},response=await asUser("G\
-ET",path2,{headers:headers2,signal:cut.signal,stream:!0,timeout:MUTE});if(response.status===204)return!1;let hear=()=>{heard||
+pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,MOST_REFUSED=3,HELD=6e5,REFUSED=6e4,FIRST=500,MOST=15e3,SPREAD=3e3;async function follow(path2,{
+signal,headers:own,lastID="",most=MOST,onEvent,onProblem,done:done2}){let silent=0,refused=0;for(let failures2=0;!signal.
+aborted;failures2++){let retryAfter=0,renew3=!1,heard=!1,began=performance.now(),cut=new AbortController,stop2=()=>cut.abort();
+signal.addEventListener("abort",stop2);try{let headers2={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}},
+response=await asUser("GET",path2,{headers:headers2,signal:cut.signal,stream:!0,timeout:MUTE});if(response.status===204)
+return 0;if(!response.headers.get("Content-Type")?.startsWith("text/event-stream"))return HELD;refused=0;let hear=()=>{heard||
 onProblem?.(null),heard=!0,performance.now()-began>MUTE&&(silent=0)},fallSilent=()=>{silent++,stop2()};for await(let event of events(
 response.body,hear,fallSilent)){if(failures2=0,renew3=event.event==="reauth")break;if(event.id&&(lastID=event.id),event.
-data!==""&&onEvent(event),done2?.(event))return!1}}catch(err){if(signal.aborted)return!1;if(!(err instanceof Problem))throw err;
-if(err.foreign&&err.status>=400&&err.status<500&&err.status!==429)return!0;if(onProblem?.(err),err.status===404||err.status===
-401)return!1;heard||=err.status!==0,retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop2),cut.abort()}
-if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew3||await sleep(retryAfter+
-(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return!1}async function*events(body,hear,stop2){
-let reader=body.pipeThrough(new TextDecoderStream).getReader(),timer3=setTimeout(stop2,MUTE),rest="",event={event:"messa\
-ge",id:"",data:""};try{for(;;){let{value,done:done2}=await reader.read().catch(()=>({done:!0}));if(done2)return;hear(),clearTimeout(
-timer3),timer3=setTimeout(stop2,SILENCE);let lines=(rest+value).split(`
+data!==""&&onEvent(event),done2?.(event))return 0}}catch(err){if(signal.aborted)return 0;if(!(err instanceof Problem))throw err;
+if(err.foreign&&err.status>=400&&err.status<500&&err.status!==429)return HELD;if(err.foreign&&err.status>=500&&++refused===
+MOST_REFUSED)return REFUSED;if(onProblem?.(err),err.status===404||err.status===401)return 0;heard||=err.status!==0,retryAfter=
+err.retryAfter}finally{signal.removeEventListener("abort",stop2),cut.abort()}if(!heard&&!signal.aborted&&performance.now()-
+began>=MUTE||silent===MOST_SILENT)return HELD;renew3||await sleep(retryAfter+(failures2===0?Math.random()*SPREAD:backoff(
+failures2,FIRST,most)),signal)}return 0}async function*events(body,hear,stop2){let reader=body.pipeThrough(new TextDecoderStream).
+getReader(),timer3=setTimeout(stop2,MUTE),rest="",event={event:"message",id:"",data:""};try{for(;;){let{value,done:done2}=await reader.
+read().catch(()=>({done:!0}));if(done2)return;hear(),clearTimeout(timer3),timer3=setTimeout(stop2,SILENCE);let lines=(rest+
+value).split(`
 `);rest=lines.pop();for(let line of lines)if(line==="")yield event,event={event:"message",id:"",data:""};else if(!line.startsWith(
 ":")){let colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}finally{clearTimeout(timer3),reader.
 cancel().catch(()=>{})}}var MAX_STREAMS=2,POLL=5e3,IDLE_POLLS=4,LOST=5e3,REVIVAL=36e5,PAYING=2e4,progress={queued:0,pending_payment:1,paid:2,redeemed:3,
@@ -278,7 +280,7 @@ return[];let rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];return li
 abort]of streams)ids2.includes(id)||(streams.delete(id),abort.abort());for(let id of ids2){if(streams.has(id))continue;let abort=new AbortController;
 streams.set(id,abort),follow(`/orders/${id}/events`,{signal:abort.signal,lastID:lastIDs.get(id),onEvent:event=>{event.id&&
 lastIDs.set(id,event.id),put(JSON.parse(event.data))},done:()=>final(order(id)??{status:"failed"})}).then(held=>{held&&(heldUntil=
-performance.now()+HELD,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{streams.get(id)===abort&&streams.delete(
+performance.now()+held,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{streams.get(id)===abort&&streams.delete(
 id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){for(let[id,{submitted}]of busy)submitted&&
 await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(
 o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load();for(let o2 of unwatched)([
@@ -311,25 +313,25 @@ places.get(id)?.abort.abort(),places.delete(id)}async function keep(id,p2){let{s
 p2.leads=!0,signal.addEventListener("abort",release),watch(id,p2).finally(release)}),alone=()=>poll2(id,p2);return exclusive(
 nameOf(p2.user,id),lead,{signal,alone}).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){if(streams2>=
 MAX_STREAMS2)return poll2(id,p2);let soldOut2=()=>p2.state.is==="sold_out",held=()=>performance.now()<heldUntil2;for(;!p2.
-abort.signal.aborted;)if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else if(await stream(
-id,p2))heldUntil2=performance.now()+HELD;else if(!soldOut2())return}async function stream(id,p2){streams2++;let end=new AbortController,
-stop2=()=>end.abort();p2.abort.signal.addEventListener("abort",stop2);let failed=problem2=>{fail(id,p2,problem2),p2.state.
-is==="sold_out"&&stop2()};return follow(`${path(id)}/events`,{signal:end.signal,headers:headers(p2),most:SLOWEST,onEvent:({
-event,data})=>event==="end"?failed(JSON.parse(data)):take(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&failed(problem2)}).
-finally(()=>{streams2--,p2.abort.signal.removeEventListener("abort",stop2)})}async function poll2(id,p2,needed=()=>!0){let{
-signal}=p2.abort,pause2=p2.state.is==="sold_out"?SLOWEST:0;for(let failures2=0;;){if(await sleep(pause2,signal),signal.aborted||
-!needed())return;try{let answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});failures2=0,pause2=answer.
-poll_after_ms??POLL2,take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.aborted)return;pause2=
-problem2.code==="sold_out"?SLOWEST:problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST),fail(id,p2,problem2)}}}function restore(user2){
-for(let id of[...places.keys()])stop(id);if(changes5.emit(),!user2)return;let prefix=nameOf(user2.id,""),names=forAll.names().
-filter(name=>name.startsWith(prefix));for(let name of names)adopt2(user2.id,name.slice(prefix.length),{is:"asking"});channel3?.
-postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){let p2=places.get(id);if(!p2||p2.abort.signal.aborted){
-let ticket=forAll.get(nameOf(user2,id));p2={user:user2,ticket,state:state2,abort:new AbortController},places.set(id,p2),
-ticket!==null&&keep(id,p2)}p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.emit(id)}function start3(){
-session.on(restore),session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(null)),addEventListener(
-"pageshow",event=>event.persisted&&restore(session.user())),channel3?.addEventListener("message",({data:{user:user2,id,state:state2,
-hello}})=>{if(user2===session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[id2,p2]of places)p2.leads&&!p2.
-abort.signal.aborted&&channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
+abort.signal.aborted;)if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else{let pause2=await stream(
+id,p2);if(pause2)heldUntil2=performance.now()+pause2;else if(!soldOut2())return}}async function stream(id,p2){streams2++;
+let end=new AbortController,stop2=()=>end.abort();p2.abort.signal.addEventListener("abort",stop2);let failed=problem2=>{
+fail(id,p2,problem2),p2.state.is==="sold_out"&&stop2()};return follow(`${path(id)}/events`,{signal:end.signal,headers:headers(
+p2),most:SLOWEST,onEvent:({event,data})=>event==="end"?failed(JSON.parse(data)):take(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&
+failed(problem2)}).finally(()=>{streams2--,p2.abort.signal.removeEventListener("abort",stop2)})}async function poll2(id,p2,needed=()=>!0){
+let{signal}=p2.abort,pause2=p2.state.is==="sold_out"?SLOWEST:0;for(let failures2=0;;){if(await sleep(pause2,signal),signal.
+aborted||!needed())return;try{let answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});failures2=0,pause2=
+answer.poll_after_ms??POLL2,take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.aborted)return;
+pause2=problem2.code==="sold_out"?SLOWEST:problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST),fail(id,p2,problem2)}}}
+function restore(user2){for(let id of[...places.keys()])stop(id);if(changes5.emit(),!user2)return;let prefix=nameOf(user2.
+id,""),names=forAll.names().filter(name=>name.startsWith(prefix));for(let name of names)adopt2(user2.id,name.slice(prefix.
+length),{is:"asking"});channel3?.postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){let p2=places.get(
+id);if(!p2||p2.abort.signal.aborted){let ticket=forAll.get(nameOf(user2,id));p2={user:user2,ticket,state:state2,abort:new AbortController},
+places.set(id,p2),ticket!==null&&keep(id,p2)}p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.
+emit(id)}function start3(){session.on(restore),session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(
+null)),addEventListener("pageshow",event=>event.persisted&&restore(session.user())),channel3?.addEventListener("message",
+({data:{user:user2,id,state:state2,hello}})=>{if(user2===session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[
+id2,p2]of places)p2.leads&&!p2.abort.signal.aborted&&channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
 loaded:()=>loaded,missing:()=>missing4,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
 sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100,PAGES=5,SOON=15e3,OPEN=3e3,QUIET=500,SLOW=8e3,RETRY3=3e4,LAG=2e3,gone=["invalid_request","unauthenticated",
 "forbidden","not_found"],sales=new Map,changes6=topic(),timer2=0,failures=0,pages2=PAGES,cursor2=null,running=null,watching=!1,

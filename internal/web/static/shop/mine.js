@@ -8,7 +8,7 @@ import * as clock from "../lib/clock.js";
 import { getMine, newKey, postMine } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
-import { follow, HELD } from "../lib/stream.js";
+import { follow } from "../lib/stream.js";
 import { channelOf } from "../lib/tabs.js";
 
 const MAX_STREAMS = 2;
@@ -197,7 +197,7 @@ function updateStreams() {
       done: () => final(order(id) ?? { status: "failed" }),
     }).then((held) => {
       if (!held) return;
-      heldUntil = performance.now() + HELD;
+      heldUntil = performance.now() + held;
       updateStreams();
       fetchOne(id).catch(() => {}); // repeated with the next poll
     }).finally(() => {

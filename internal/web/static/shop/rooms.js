@@ -8,7 +8,7 @@ import { backoff, sleep, topic } from "../lib/events.js";
 import { t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import { forAll } from "../lib/storage.js";
-import { follow, HELD } from "../lib/stream.js";
+import { follow } from "../lib/stream.js";
 import { channelOf, exclusive } from "../lib/tabs.js";
 
 const MAX_STREAMS = 1; // of this tab; see mine.js. Further places are polled
@@ -157,12 +157,15 @@ async function watch(id, p) {
   while (!p.abort.signal.aborted) {
     if (soldOut()) await poll(id, p, soldOut);
     else if (held()) await poll(id, p, held);
-    else if (await stream(id, p)) heldUntil = performance.now() + HELD;
-    else if (!soldOut()) return;
+    else {
+      const pause = await stream(id, p);
+      if (pause) heldUntil = performance.now() + pause;
+      else if (!soldOut()) return;
+    }
   }
 }
 
-// stream returns when the sale is sold out, or true if a proxy holds the stream back.
+// stream returns when the sale is sold out, or for how long to poll because a proxy holds the stream back.
 async function stream(id, p) {
   streams++;
   const end = new AbortController();
