@@ -146,11 +146,13 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 	}
 
 	queue := cfg.OrderLane == "queue"
+	userLocks := cfg.OrderLane == "lock" && len(cfg.LockNodes) == 0
 	if opts.MasterName != "" {
 		master := doctor.Redis{
-			Addr:   "master " + opts.MasterName,
-			Client: x.shared.(*redis.Client),
-			Queue:  queue,
+			Addr:      "master " + opts.MasterName,
+			Client:    x.shared.(*redis.Client),
+			Queue:     queue,
+			UserLocks: userLocks,
 		}
 		return []doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}
 	}
@@ -173,6 +175,7 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 		r := x.redis(addr, opts)
 		r.Cluster = cluster
 		r.Queue = queue
+		r.UserLocks = userLocks
 		groups = append(groups, r.Group())
 	}
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/kit/redisconn"
 )
 
 // Redis describes one server (the one Redis, a node of the cluster, or a lock node) and the use that the program makes
@@ -25,6 +27,8 @@ type Redis struct {
 	Locks bool
 	// Queue is true if the server holds queued orders (lane queue).
 	Queue bool
+	// UserLocks is true if the server also holds user locks (lane lock without lock nodes).
+	UserLocks bool
 
 	// What reach has read.
 	info, config map[string]string
@@ -216,19 +220,32 @@ func (n *Redis) checkPersistence(context.Context) Result {
 	}
 }
 
-func (n *Redis) checkRole(context.Context) Result {
+func (n *Redis) checkRole(ctx context.Context) Result {
 	role := n.info["role"]
 	switch {
 	case role == "":
 		return n.unknown("INFO", "role")
 	case role == "master":
-		return Good("master")
+		return n.checkWrites(ctx)
 	case n.Cluster && !n.Locks:
 		return Good("replica, used only to find the masters")
 	}
 
 	return Bad(Fail, "name the master ("+net.JoinHostPort(n.info["master_host"], n.info["master_port"])+"), or REPLICAOF NO ONE to make this the master",
 		"this is a replica: writes are refused, or lost at the next synchronization")
+}
+
+// checkWrites finds a master that refuses writes, as one without its replicas does.
+func (n *Redis) checkWrites(ctx context.Context) Result {
+	err := redisconn.Ready(ctx, n.Client)
+	switch {
+	case err == nil, redis.HasErrorPrefix(err, "MOVED"):
+		return Good("master")
+	case refused(err):
+		return FromError(Fail, "redis-cli INFO replication, persistence and memory", "a master that refuses writes: ", err)
+	default:
+		return Unanswered(err, redisFix(err))
+	}
 }
 
 func (n *Redis) checkCluster(ctx context.Context) Result {
@@ -304,27 +321,41 @@ func openSlots(nodes string) []string {
 // probeScript names a key by a variable, as most scripts of the program do. Those of RedLocks name theirs literally.
 const (
 	probeScript = "local key = KEYS[1]\nreturn redis.call('EXISTS', key)"
-	probeKey    = "seckill:doctor"
 	lockScript  = "return redis.call('EXISTS', KEYS[1])"
 	lockKey     = "redlock:doctor"
 )
 
-// checkScripts runs a script whose keys a server cannot see in its text. Some services refuse such scripts.
+// probeKeys have a key of each pattern that the program uses on every server: gates and queues, and ids.
+var probeKeys = []string{"seckill:doctor", "icr:doctor", "{icr:doctor}:run"}
+
+// checkScripts runs a script whose keys a server cannot see in its text, with keys like those of the program. Some services
+// refuse such scripts, and an ACL user may lack keys.
 func (n *Redis) checkScripts(ctx context.Context) Result {
 	script := probeScript
-	key := probeKey
+	keys := probeKeys
 	kind := "a script that names a key by a variable"
+	if n.UserLocks {
+		keys = append(slices.Clip(keys), lockKey)
+	}
 	if n.Locks {
 		script = lockScript
-		key = lockKey
+		keys = []string{lockKey}
 		kind = "a script"
 	}
 
-	// The program sends a script once, and its hash from then on.
 	probe := redis.NewScript(script)
-	err := probe.Eval(ctx, n.Client, []string{key}).Err()
-	if err == nil {
-		err = probe.EvalSha(ctx, n.Client, []string{key}).Err()
+	var err error
+	for _, key := range keys {
+		// The program sends a script once, and its hash from then on.
+		err = probe.Eval(ctx, n.Client, []string{key}).Err()
+		if err == nil {
+			err = probe.EvalSha(ctx, n.Client, []string{key}).Err()
+		}
+
+		if err != nil && !redis.HasErrorPrefix(err, "MOVED") {
+			kind += " (" + key + ")"
+			break
+		}
 	}
 
 	switch {
@@ -335,7 +366,7 @@ func (n *Redis) checkScripts(ctx context.Context) Result {
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return Good("the key of the script is on another node")
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return FromError(Fail, n.grant("+@scripting, and the keys of the program"), "EVAL is refused: ", err)
+		return FromError(Fail, n.grant("+@scripting ~seckill:* ~icr:* ~{icr:* ~redlock:*"), kind+" is refused: ", err)
 	case refused(err):
 		return FromError(Fail, "Alibaba Cloud: set script_check_enable to 0. Another service: connect to Redis without its proxy, or use another one",
 			kind+" is refused, and the program needs such scripts: ", err)

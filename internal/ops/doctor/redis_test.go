@@ -259,6 +259,42 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	assert.Equal(t, Fail, check(t, r, locks)["redis.scripts"].Status, "the scripts of locks are refused as well")
 }
 
+// An ACL user needs the keys of every kind, of user locks only where they are.
+func TestUserWithoutKeys(t *testing.T) {
+	t.Parallel()
+	r := env.StartRedis(t)
+	userLocks := func(r *Redis) { r.UserLocks = true }
+	for _, missing := range []string{"~seckill:*", "~icr:*", "~{icr:*", "~redlock:*"} {
+		rights := []any{"ACL", "SETUSER", "default", "resetkeys"}
+		for _, pattern := range []string{"~seckill:*", "~icr:*", "~{icr:*", "~redlock:*"} {
+			if pattern != missing {
+				rights = append(rights, pattern)
+			}
+		}
+		do(t, r.Client(t), rights...)
+
+		found := check(t, r, userLocks)
+		want(t, found, map[string]Status{"redis.scripts": Fail})
+		assert.Contains(t, found["redis.scripts"].Change, missing)
+		onlyLocks := missing == "~redlock:*"
+		assert.Equal(t, onlyLocks, check(t, r)["redis.scripts"].Status == OK, missing)
+		assert.Equal(t, !onlyLocks, check(t, r, locks)["redis.scripts"].Status == OK, missing)
+	}
+}
+
+// A master without its replicas, or at its memory limit, refuses the writes that /readyz tries.
+func TestMasterThatRefusesWrites(t *testing.T) {
+	t.Parallel()
+	r := env.StartRedis(t)
+	want(t, check(t, r), map[string]Status{"redis.role": OK})
+	do(t, r.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1")
+	want(t, check(t, r), map[string]Status{"redis.role": Fail})
+	want(t, check(t, r, locks), map[string]Status{"redis.role": Fail})
+	do(t, r.Client(t), "CONFIG", "SET", "min-replicas-to-write", "0")
+	do(t, r.Client(t), "CONFIG", "SET", "maxmemory", "1")
+	want(t, check(t, r), map[string]Status{"redis.role": Fail})
+}
+
 // A server that hangs is in TestHangingChecksEndAtTheirDeadlines, and what one says that refuses the user in TestStatusPerSetting.
 func TestUnreachableServers(t *testing.T) {
 	t.Parallel()
