@@ -86,7 +86,6 @@ func cookie(c *gin.Context, name string) string {
 	return found.Value
 }
 
-// setCookie stores a cookie in the browser, or deletes it.
 func setCookie(c *gin.Context, name, value string, age time.Duration) {
 	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
 		Name:     cookieName(c, name),

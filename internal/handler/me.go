@@ -158,7 +158,6 @@ func pages[S, T, K any](
 	}
 }
 
-// writeRecords writes the records of an owner, which read returns in the order of their positions.
 func writeRecords[T, Owner, K any](
 	a *api, w *exportWriter, name string, of Owner, read func(context.Context, Owner, K, int) ([]T, error), position func(*T) K,
 ) {

@@ -79,7 +79,6 @@ func word[T any](q *query, name string, parse func(string) (T, bool), detail str
 	return value
 }
 
-// oneOf returns the parser of a parameter with these values.
 func oneOf[T ~string](values ...T) func(string) (T, bool) {
 	return func(s string) (T, bool) {
 		i := slices.Index(values, T(s))

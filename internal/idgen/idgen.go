@@ -142,7 +142,6 @@ func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
 	return ids, nil
 }
 
-// block takes n numbers and returns the id of the first.
 func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 	now := g.now()
 	seconds := now.Unix() - Epoch

@@ -80,7 +80,6 @@ func (c *Client) newClaim(k *kind, keys []string, lease time.Duration, extra ...
 	}
 }
 
-// scriptArgs returns the arguments of a script in the order of common.lua.
 func (c *Client) scriptArgs(id string, lease time.Duration, mode string, extra ...any) []any {
 	args := make([]any, 0, 4+len(extra))
 	args = append(args, wakePrefix(c.prefix), id, lease.Milliseconds(), mode)

@@ -410,7 +410,6 @@ func mysqlFault(err error) fault {
 	return faultOther
 }
 
-// errorNumber returns the number of an error of the server, or 0 for any other error.
 func errorNumber(err error) uint16 {
 	var e *mysqldriver.MySQLError
 	if errors.As(err, &e) {
