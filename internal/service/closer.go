@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"seckill/internal/domain"
@@ -35,7 +36,7 @@ type Closer struct {
 	// Receives the number of orders that were closed at once.
 	Closed func(n int)
 
-	// The last search that succeeded, and the first since the last break. During a break no provider could report a payment
+	// The last answer of the database, and the first search since the last break. During a break no provider could report a payment
 	// or be queried, so each gets CloseGrace for it afterwards.
 	last, steady time.Time
 }
@@ -54,7 +55,8 @@ func (c *Closer) CloseDue(ctx context.Context) (int, error) {
 	}
 
 	orders, err := c.Store.CloseExpired(ctx, closeBatch, time.Since(c.steady) > domain.CloseGrace)
-	if err == nil {
+	// A sale whose orders cannot be closed is no break.
+	if len(orders) > 0 || !errors.Is(err, domain.ErrUnavailable) {
 		c.last = time.Now()
 	}
 

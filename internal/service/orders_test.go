@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,6 +296,14 @@ func TestCloserWaitsAfterOutage(t *testing.T) {
 
 		require.Equal(t, domain.CloseGrace, closesAfter(), "after the start")
 		require.Zero(t, closesAfter())
+
+		due.err = errors.New("a sale breaks a rule of the database")
+		for range 10 {
+			env.Fails(closer.CloseDue(t.Context()))(t, due.err)
+			time.Sleep(closeEvery)
+		}
+		require.True(t, due.unanswered, "one sale holds up no other")
+		due.err = nil
 
 		time.Sleep(time.Minute)
 		require.Equal(t, domain.CloseGrace, closesAfter(), "after the process stood still")
