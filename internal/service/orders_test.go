@@ -245,12 +245,14 @@ func (q *hangingQueue) Release(ctx context.Context, voucherID int64, _ ...domain
 // dueOrders is a CloserStore with expired orders, each of another voucher.
 type dueOrders struct {
 	left       int
+	calls      int
 	err        error
 	unanswered bool // of the last call
 }
 
 func (d *dueOrders) CloseExpired(_ context.Context, limit int, unanswered bool) ([]domain.Order, error) {
 	d.unanswered = unanswered
+	d.calls++
 	n := min(limit, d.left)
 	orders := make([]domain.Order, n)
 	for i := range orders {
@@ -274,6 +276,7 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 		closer := &Closer{Store: due, Returns: returns, Closed: func(n int) { closed += n }}
 		require.NoError(t, closer.Task().Run(t.Context()))
 		require.Equal(t, 2*closeBatch+1, closed)
+		require.Equal(t, 3, due.calls, "orders that expire meanwhile are closed together, in the next second")
 		require.LessOrEqual(t, time.Since(start), 5*time.Second, "expired orders are closed within 5 s")
 		require.Len(t, changed, closed)
 		require.Equal(t, closed, moved, "the streams of the orders are notified")
