@@ -36,8 +36,8 @@ type Closer struct {
 	// Receives the number of orders that were closed at once.
 	Closed func(n int)
 
-	// The last answer of the database, and the first search since the last break. During a break no provider could report a payment
-	// or be queried, so each gets CloseGrace for it afterwards.
+	// The last answer of the database, and the first search since the last break. During a break no provider could report
+	// a payment or be queried, so each gets CloseGrace for it afterwards.
 	last, steady time.Time
 }
 
