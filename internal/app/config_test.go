@@ -156,7 +156,8 @@ func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 	require.Empty(t, log)
 }
 
-// TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.
+// TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error, as is a folder
+// that cannot be created.
 func TestSigningSecretIsPersisted(t *testing.T) {
 	t.Parallel()
 	cfg := Config{DataDir: t.TempDir()}
@@ -169,6 +170,10 @@ func TestSigningSecretIsPersisted(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.DataDir, SecretFile), []byte("short"), 0o600))
 	_, err := SigningSecrets(cfg)
 	require.ErrorContains(t, err, "at least 32")
+
+	cfg.DataDir = strings.Repeat("x", 300)
+	_, err = SigningSecrets(cfg)
+	require.ErrorContains(t, err, "cannot create the folder")
 }
 
 const (

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -181,14 +180,17 @@ func ExistingSecrets(cfg Config) (domain.Keyring, error) {
 
 // SigningSecrets returns the existing secrets, or creates one in the data directory.
 func SigningSecrets(cfg Config) (domain.Keyring, error) {
-	secrets, err := ExistingSecrets(cfg)
-	// ENOTDIR: a file is in the place of the folder, as makeDataDir will report.
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return secrets, err
+	secrets, missing := ExistingSecrets(cfg)
+	if missing == nil || !cfg.Embedded() {
+		return secrets, missing
 	}
 
+	// Its error says more than that of reading a file in a folder that cannot exist.
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
+	}
+	if !errors.Is(missing, fs.ErrNotExist) {
+		return nil, missing
 	}
 
 	// Link publishes the complete file at once, or fails if another process has created one.
