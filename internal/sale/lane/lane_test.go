@@ -452,6 +452,28 @@ func TestQueueReturnsOutcome(t *testing.T) {
 	})
 }
 
+// A request and its repetition may wait for one order, until different times.
+func TestWaitsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewQueue(nil, nil, nil, nil)
+		first := l.waits.begin(1, time.Now().Add(time.Second))
+		repeated := l.waits.begin(1, time.Now().Add(time.Minute))
+		another := l.waits.begin(1, time.Now().Add(time.Minute))
+		l.waits.begin(2, time.Now()) // of a purchase that its batch takes up too late
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for _, id := range []int64{1, 1, 2} {
+			l.Moved(id)
+		}
+		require.Empty(t, first)
+		require.Len(t, repeated, 1)
+		require.Len(t, another, 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, l.waits.byOrder)
+	})
+}
+
 // Without a message the outcome is read from the ticket, or from the database if there is no ticket. An error of a read
 // ends no wait, and neither does a move of another user's order with the same id.
 func TestQueueReadsOutcome(t *testing.T) {
