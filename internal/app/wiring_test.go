@@ -18,13 +18,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/ops/salestats"
 	"seckill/internal/out/webhook"
 	"seckill/internal/repo"
+	"seckill/internal/sale/queue"
 	"seckill/internal/web"
 	"seckill/test/env"
 )
@@ -554,4 +557,20 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 		require.NoError(t, server.Close())
 		require.ErrorIs(t, <-stopped, http.ErrServerClosed)
 	})
+}
+
+// TestEveryEndOfQueuedOrderIsPublished: buyers may wait for it at any server, also for the reason of an order that failed.
+func TestEveryEndOfQueuedOrderIsPublished(t *testing.T) {
+	t.Parallel()
+	var workers queue.Config
+	e := &Env{Parts: Parts{Workers: func(c *queue.Config) { workers = *c }}}
+	settled := prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"outcome"})
+	w := &wiring{env: e, backends: backends{metrics: &metrics{settled: settled}}}
+	var moved []int64
+	w.newWorkers(nil, nil, salestats.NewCounters(false), func(id int64) { moved = append(moved, id) })
+	workers.Settled(domain.StreamEntry{
+		Admissions: []domain.Admission{{OrderID: 1}, {OrderID: 2}, {OrderID: 3}, {OrderID: 4}},
+		Ends:       []domain.End{{}, {Failed: domain.ReasonSoldOut}, {Dead: "poison"}, {Again: true}},
+	})
+	require.Equal(t, []int64{1, 2, 3}, moved)
 }
