@@ -61,7 +61,7 @@ func redeemedAtCounter(t *testing.T, c *scene) {
 	v.reads("main", "sandbox pay_") // its payment
 	v.reads(".listing table", "Paid", "Redeemed", "Payment provider")
 	require.NotContains(t, v.text("main"), code, "only the buyer sees the code")
-	v.reads("main", "Redeemed orders can't be changed.")
+	v.reads("[data-undo]", "Undo the redemption")
 	v.goTo("/console/redeem")
 
 	v.until(hasFocus(codeField))

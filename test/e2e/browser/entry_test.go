@@ -227,7 +227,7 @@ const stubRoom = `{
 	const open = (o) => Promise.resolve(new Response(new ReadableStream({ start(c) {
 		events = c;
 		o.signal.addEventListener("abort", () => c.error(new Error("aborted")));
-	} })));
+	} }), { headers: { "Content-Type": "text/event-stream" } }));
 	window.push = (event, data) => events.enqueue(new TextEncoder().encode("event: " + event + "\ndata: " + JSON.stringify(data) + "\n\n"));
 	window.cut = () => { down = true; events.error(new TypeError("cut")); };
 	window.restore = () => { down = false; events = null; dispatchEvent(new Event("online")); };

@@ -447,7 +447,8 @@ var moduleScenes = []struct{ name, run, then string }{
 			if (!a.endsWith("/x/events")) return;
 			resumed.push(new Headers(o.headers).get("Last-Event-ID"));
 			if (resumed.length > 1) return never(o);
-			return Promise.resolve(new Response("event: order\nid: 5\ndata: {}\n\nevent: reauth\ndata: {}\n\n"));
+			const text = "event: order\nid: 5\ndata: {}\n\nevent: reauth\ndata: {}\n\n";
+			return Promise.resolve(new Response(text, { headers: { "Content-Type": "text/event-stream" } }));
 		};
 		Math.random = () => 1;
 		delays.length = 0;
@@ -458,7 +459,7 @@ var moduleScenes = []struct{ name, run, then string }{
 	{
 		"a broken stream is opened again after a pause",
 		`end.abort(); window.end = new AbortController();
-		window.answer = (a) => a.endsWith("/x/events") && Promise.resolve(new Response(""));
+		window.answer = (a) => a.endsWith("/x/events") && Promise.resolve(new Response("", { headers: { "Content-Type": "text/event-stream" } }));
 		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent() {} })`,
 		`delays.includes(3000)`,
 	},
