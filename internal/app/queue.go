@@ -31,8 +31,8 @@ func newInstance() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
 }
 
-// NewGate returns a gate. backlog limits the users with queued orders per shard. voucher
-// returns a voucher, whose segments the gate needs for every call; a voucher that does not exist has one.
+// NewGate returns a gate. backlog limits the users with queued orders per shard. voucher returns a voucher, whose segments
+// the gate needs for every call; a voucher that does not exist has one.
 func NewGate(
 	rdb redis.UniversalClient, backlog int, voucher func(context.Context, int64) (domain.Voucher, error), log *slog.Logger,
 ) *admission.Gate {

@@ -180,8 +180,8 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 	})
 }
 
-// TestWaitEndsByMessage: a buyer who waits for a queued order is answered when a worker of any server has committed it. Without
-// its message no answer would come before the first look at the ticket, after a quarter of a second.
+// TestWaitEndsByMessage: the message of a worker, of any server, ends the wait for a queued order. Without it the first answer
+// would come after a quarter of a second, when the buyer's server reads the ticket.
 func TestWaitEndsByMessage(t *testing.T) {
 	rig.Core("queue/embedded").Full("queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		token := s.Tokens(t, 1)[0]

@@ -68,7 +68,7 @@ type Admission struct {
 	Paused  bool   `json:"paused,omitempty"`
 	Message string `json:"message,omitempty"`
 
-	// Position is that in the line, from 1, and Ahead the number of buyers before it; only of a buyer who waits for the turn.
+	// Position counts from 1, and Ahead is the number of buyers before it. Only buyers who wait for their turn have them.
 	Position int  `json:"position,omitempty"`
 	Ahead    *int `json:"ahead,omitempty"`
 	// ETA is the time until the turn, in seconds; 0 if unknown.

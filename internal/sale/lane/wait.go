@@ -49,8 +49,8 @@ func (w *waits) end(orderID int64, moved chan struct{}) {
 	w.byOrder[orderID] = rest
 }
 
-// Moved notifies the buyers of this process who wait for an order that a worker of any process has committed or failed it.
-// Messages may be lost, so they also read its ticket from time to time.
+// Moved notifies the buyers of this process who wait for an order. A worker of any process has committed or failed it.
+// Messages may be lost, so waiting buyers also read the ticket from time to time.
 func (l *Queue) Moved(orderID int64) {
 	l.waits.mu.Lock()
 	defer l.waits.mu.Unlock()
