@@ -64,7 +64,7 @@ var (
 // Generator generates the ids of one name. It has no state but its Redis client and the blocks of Reserve, and is safe
 // for concurrent use. Any number of generators, in any number of processes, may share a name.
 type Generator struct {
-	rdb     redis.UniversalClient
+	rdb     redis.Cmdable
 	name    string
 	now     func() time.Time
 	guarded bool
@@ -93,7 +93,7 @@ func WithGuard() Option {
 
 // New returns a generator of ids that are unique among those of the same name. It does not connect to Redis. Error:
 // ErrInvalid if rdb, name or the clock is missing.
-func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, error) {
+func New(rdb redis.Cmdable, name string, opts ...Option) (*Generator, error) {
 	g := &Generator{
 		rdb:  rdb,
 		name: name,

@@ -51,7 +51,7 @@ type Reporter struct {
 	Post func(ctx context.Context, body []byte) error
 	// Watch has sales checked from now on, although they may be over: what was posted may have been found by another server.
 	Watch func(voucherIDs []int64)
-	Redis redis.UniversalClient
+	Redis redis.Cmdable
 	// The unique name of this process.
 	Instance string
 	Now      func() time.Time

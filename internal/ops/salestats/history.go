@@ -41,7 +41,7 @@ const sinceName = "since"
 // RedisHistory keeps in Redis what the processes report about the sales each second. It is safe for concurrent use. Its
 // errors are those of Redis.
 type RedisHistory struct {
-	Redis redis.UniversalClient
+	Redis redis.Cmdable
 	// The unique name of this process.
 	Instance string
 }

@@ -25,7 +25,7 @@ const defaultBacklog = 10_000
 type Config struct {
 	// Redis must not retry commands by itself (MaxRetries -1), and should end commands at the deadline of their context
 	// (ContextTimeoutEnabled).
-	Redis redis.UniversalClient
+	Redis redis.Cmdable
 	// MaxBacklog is the most users of a shard with unsettled admissions. Further buyers are refused with ErrOverloaded.
 	// It counts users because their number is one cheap command; few users have more than one admission. Default
 	// 10,000.

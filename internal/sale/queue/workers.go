@@ -34,7 +34,7 @@ type CommitFunc func(ctx context.Context, as []domain.Admission) []error
 // Config configures Workers. Zero values select the defaults.
 type Config struct {
 	// Redis must not retry commands by itself (MaxRetries -1). Each stream occupies one connection of its pool.
-	Redis redis.UniversalClient
+	Redis redis.Cmdable
 	// One reader each.
 	Streams []string
 	Group   string
