@@ -57,12 +57,20 @@ func bind(c *gin.Context, dst any) error {
 
 func bindLenient(c *gin.Context, dst any) error { return decode(c, dst, func(*json.Decoder) {}) }
 
+// bindOptional is bind for a body that may be absent. Proxies send an absent one in chunks, of which there are none.
 func bindOptional(c *gin.Context, dst any) error {
 	if c.Request.ContentLength == 0 {
 		return nil
 	}
-	return bind(c, dst)
+
+	err := bind(c, dst)
+	if errors.Is(err, errNoBody) {
+		return nil
+	}
+	return err
 }
+
+var errNoBody error = domain.Invalid("body", "must be a JSON object")
 
 func decode(c *gin.Context, dst any, option func(*json.Decoder)) error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
@@ -70,7 +78,10 @@ func decode(c *gin.Context, dst any, option func(*json.Decoder)) error {
 		return bindError(err)
 	}
 
-	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
+	switch body = bytes.TrimSpace(body); {
+	case len(body) == 0:
+		return errNoBody
+	case body[0] != '{':
 		return domain.Invalid("body", "must be a JSON object")
 	}
 

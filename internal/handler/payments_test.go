@@ -145,6 +145,10 @@ func TestPay(t *testing.T) {
 	require.Len(t, e.bank.created, 3)
 	assert.Equal(t, e.bank.created[1], e.bank.created[2], "the bank is called again with the same reference")
 
+	chunked := buyer.request("", http.MethodPost, o.path()+"/pay", "")
+	chunked.ContentLength = -1
+	assert.Equal(t, p, decode[paidView](buyer.serve(e.handler, chunked).want(http.StatusOK)), "an absent body in chunks")
+
 	e.notify(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK)
 	got := decode[orderView](buyer.get(o.path()).want(http.StatusOK))
 	assert.Equal(t, "paid", got.Status)
