@@ -112,7 +112,8 @@ func New(cfg Config) http.Handler {
 	engine := newEngine()
 	a := newAPI(cfg)
 	hm := newHmdp(a)
-	engine.Use(requestID, a.errors.observe(cfg.Metrics), a.errors.recovery(), a.limits.delay, setSecureHeaders, refuseCrossOrigin(a.errors, hm))
+	engine.Use(requestID, a.errors.observe(cfg.Metrics), a.errors.recovery(), a.limits.delay, setSecureHeaders, refuseCrossOrigin(a.errors, hm),
+		a.errors.wrap(checkQuery))
 	if cfg.LocalHosts {
 		engine.Use(a.errors.wrap(localHosts))
 	}

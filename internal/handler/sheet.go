@@ -3,7 +3,6 @@ package handler
 import (
 	"encoding/csv"
 	"io"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -39,20 +38,15 @@ func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 		decimal:   ".",
 	}
 
-	// net/url leaves out a parameter with a semicolon that is not escaped.
-	query, err := url.ParseQuery(strings.ReplaceAll(c.Request.URL.RawQuery, ";", "%3B"))
-	if err != nil {
-		return f, domain.Invalid("query", "is not valid")
-	}
-
 	var bad domain.InvalidError
 	choose := func(name, detail string, set func(value string) bool) {
-		if query.Has(name) && !set(query.Get(name)) {
+		if value, present := c.GetQuery(name); present && !set(value) {
 			bad.Add(name, "%s", detail)
 		}
 	}
 
 	choose("tz", "must be the name of a time zone, such as Asia/Shanghai", func(name string) bool {
+		var err error
 		f.zone, err = time.LoadLocation(name)
 		return err == nil && name != "" && name != "Local"
 	})

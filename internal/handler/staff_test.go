@@ -475,6 +475,11 @@ func TestAdminSearchesOrders(t *testing.T) {
 			require.Len(t, p.Errors, 1, query)
 			assert.True(t, strings.HasPrefix(query, p.Errors[0].Field+"="), query)
 		}
+		for _, query := range []string{"title=50%", "status=%zz"} {
+			p := admin.bad().get("/api/v1/admin/orders?"+query).problem(http.StatusBadRequest, "invalid_request")
+			assert.Equal(t, []string{"query"}, p.fields(), query)
+		}
+		assert.Empty(t, decode[listView[adminOrderView]](admin.bad().get("/api/v1/admin/orders?title=coffee;").want(http.StatusOK)).Items)
 	}, func(s *setup) {
 		s.ids = newIDs()
 		s.ids.last.Store(idgen.First(newClock().now()))
