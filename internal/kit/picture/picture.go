@@ -15,6 +15,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"strings"
 	"time"
 
 	"golang.org/x/image/webp"
@@ -57,10 +58,15 @@ type format struct {
 
 // formats are called by name instead of through image.Decode, which also uses any format that another package registers.
 var formats = []format{
-	{"\xff\xd8\xff", jpeg.DecodeConfig, jpegParts, jpeg.Decode},
+	{"\xff\xd8\xff", jpeg.DecodeConfig, jpegParts, decodeJPEG},
 	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, pngParts, png.Decode},
 	{"RIFF????WEBP", webp.DecodeConfig, webpParts, decodeWebP},
 	{"GIF8?a", gif.DecodeConfig, gifParts, gif.Decode},
+}
+
+// decodeJPEG decodes a JPEG file. Some cameras and programs leave out the end marker, which nobody misses but the decoder.
+func decodeJPEG(r io.Reader) (image.Image, error) {
+	return jpeg.Decode(io.MultiReader(r, strings.NewReader("\xff\xd9")))
 }
 
 func refused(reason string, args ...any) error { return domain.Invalid("image", reason, args...) }

@@ -100,6 +100,7 @@ func TestConvert(t *testing.T) {
 		w, h int
 	}{
 		"jpeg":              {asJPEG(t, noise(300, 200)), 300, 200},
+		"jpeg without end":  {bytes.TrimSuffix(asJPEG(t, noise(300, 200)), []byte("\xff\xd9")), 300, 200},
 		"png":               {asPNG(t, noise(1, 1)), 1, 1},
 		"png of 16 bits":    {asPNG(t, deep), 100, 50},
 		"webp":              {onePixel, 1, 1},
