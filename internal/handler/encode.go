@@ -23,7 +23,13 @@ var (
 
 // writeBody writes an encoded body. A failed write means that the client has disconnected and is ignored.
 func writeBody(c *gin.Context, status int, contentType []string, body []byte) {
-	c.Writer.Header()["Content-Type"] = contentType
+	header := c.Writer.Header()
+	header["Content-Type"] = contentType
+	// The server sets the length of short bodies itself.
+	if len(body) >= minCompressed {
+		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+
 	c.Writer.WriteHeader(status)
 	_, _ = c.Writer.Write(body)
 }

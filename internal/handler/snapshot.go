@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +33,6 @@ type snapshot struct {
 	mu sync.Mutex
 	// An answer as gzip.
 	compressed []byte
-	length     []string
 	// The server_time in compressed.
 	asOf time.Time
 }
@@ -100,9 +98,8 @@ func (d *snapshot) write(c *gin.Context, now time.Time) {
 	}
 
 	if d.size >= minCompressed && acceptsGzip(c.Request.Header["Accept-Encoding"]) {
-		if body, length := d.compress(now); body != nil {
+		if body := d.compress(now); body != nil {
 			h["Content-Encoding"] = gzipped
-			h["Content-Length"] = length
 			writeBody(c, http.StatusOK, jsonType, body)
 			return
 		}
@@ -110,11 +107,6 @@ func (d *snapshot) write(c *gin.Context, now time.Time) {
 
 	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // by New
 	*buf = d.appendTo((*buf)[:0], now)
-	// The server sets the length of short bodies itself.
-	if len(*buf) >= minCompressed {
-		h["Content-Length"] = []string{strconv.Itoa(len(*buf))}
-	}
-
 	writeBody(c, http.StatusOK, jsonType, *buf)
 	buffers.Put(buf)
 }
@@ -140,25 +132,25 @@ var compressors = sync.Pool{New: func() any {
 
 // compress returns the snapshot as gzip, with a server_time that is at most compressedLate older than now, or nil if too much
 // has been compressed lately.
-func (d *snapshot) compress(now time.Time) ([]byte, []string) {
+func (d *snapshot) compress(now time.Time) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 
 	age := now.Sub(d.asOf)
 	timeless := len(d.parts) == 1
 	if d.compressed != nil && (timeless || age >= 0 && age <= compressedTTL) {
-		return d.compressed, d.length
+		return d.compressed
 	}
 
 	if !compressible.AllowN(time.Now(), d.size) {
 		if d.compressed != nil && age >= 0 && age <= compressedLate {
-			return d.compressed, d.length
+			return d.compressed
 		}
-		return nil, nil
+		return nil
 	}
 
 	d.zip(now)
-	return d.compressed, d.length
+	return d.compressed
 }
 
 // zip compresses the snapshot with a server_time. Other calls must not be running.
@@ -176,7 +168,6 @@ func (d *snapshot) zip(now time.Time) {
 	_ = w.Close()
 
 	d.compressed = out.Bytes()
-	d.length = []string{strconv.Itoa(len(d.compressed))}
 	d.asOf = now
 }
 
