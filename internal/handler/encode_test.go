@@ -266,6 +266,7 @@ func TestForwardedAddresses(t *testing.T) {
 		"X-Forwarded-For is empty":   {"127.0.0.1:9", http.Header{"Forwarded": {`for=203.0.113.7`}, "X-Forwarded-For": {"", " ,"}}, "203.0.113.7", false},
 		"Forwarded, hidden port":     {"127.0.0.1:9", http.Header{"Forwarded": {`FOR="[2001:db8::17]:_port"`}}, "2001:db8::17", false},
 		"Forwarded, more in quotes":  {"127.0.0.1:9", http.Header{"Forwarded": {`for="203.0.113.7:_x";host="a,for=198.51.100.9;"`}}, "203.0.113.7", false},
+		"Forwarded, escapes":         {"127.0.0.1:9", http.Header{"Forwarded": {`for="\[2001:db8::17\]\:443"`}}, "2001:db8::17", false},
 		"Forwarded, several lines":   {"127.0.0.1:9", http.Header{"Forwarded": {"for=203.0.113.7:1", "for=10.1.1.1"}}, "203.0.113.7", false},
 		"IPv4 in IPv6 and port":      {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"[::ffff:203.0.113.7]:51234"}}, "203.0.113.7", false},
 		"empty items":                {"127.0.0.1:9", http.Header{"X-Forwarded-For": {", 203.0.113.7,"}}, "203.0.113.7", false},

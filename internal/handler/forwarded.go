@@ -128,7 +128,8 @@ func forwardedValues(header http.Header, name string) []string {
 
 		for _, pair := range forwardedPairs.FindAllStringSubmatch(line, -1) {
 			if strings.EqualFold(pair[1], name) {
-				values = append(values, strings.Trim(pair[2], `"`))
+				// A backslash escapes the next character, and neither addresses nor schemes have one.
+				values = append(values, strings.ReplaceAll(strings.Trim(pair[2], `"`), `\`, ""))
 			}
 		}
 	}
