@@ -131,10 +131,10 @@ func grayConversion(to *icc.Pipeline) func(pixel []byte) {
 func sample(v float64) byte { return byte(max(0, min(v, 1))*0xff + 0.5) }
 
 // transformer returns the transformation to sRGB of a profile for that many channels, or nil if it has none. Colours that
-// sRGB does not have are clipped.
+// sRGB does not have are clipped, and the darkest colour becomes black: that of a press is gray.
 func transformer(profile *icc.Profile, channels int) *icc.Pipeline {
 	const (
-		blackPoint = false
+		blackPoint = true
 		clip       = true
 		mapGamut   = false
 		optimize   = true

@@ -363,14 +363,17 @@ func displayP3() []byte {
 		tag{"rTRC", transfer}, tag{"gTRC", transfer}, tag{"bTRC", transfer})
 }
 
-// press returns the profile of a printing press that prints the same colour, whatever the ink: L* 50, a* 60, b* 40.
-func press() []byte {
+// sameColor is that of a printing press that prints the same colour, whatever the ink: L* 50, a* 60, b* 40.
+var sameColor = strings.Repeat("\x80\xbc\xa8", 16)
+
+// press returns the profile of a printing press. The 16 colours are those of no ink, black, yellow, yellow and black, and so on.
+func press(colors string) []byte {
 	var ramp [256]byte
 	for i := range ramp {
 		ramp[i] = byte(i)
 	}
 	identity := fixed(1) + fixed(0) + fixed(0) + fixed(0) + fixed(1) + fixed(0) + fixed(0) + fixed(0) + fixed(1)
-	table := "mft1\x00\x00\x00\x00\x04\x03\x02\x00" + identity + strings.Repeat(string(ramp[:]), 4) + strings.Repeat("\x80\xbc\xa8", 16) + strings.Repeat(string(ramp[:]), 3)
+	table := "mft1\x00\x00\x00\x00\x04\x03\x02\x00" + identity + strings.Repeat(string(ramp[:]), 4) + colors + strings.Repeat(string(ramp[:]), 3)
 	return profile("prtr", "CMYK", "Lab ", tag{"wtpt", xyz(0.9642, 1, 0.8249)}, tag{"A2B0", table})
 }
 
@@ -444,7 +447,7 @@ func TestProfilesAreConverted(t *testing.T) {
 	c := color.NRGBA{R: 200, G: 60, B: 40, A: 255}
 	requireColor(t, c, converted(t, asPNG(t, solid(c))), 8, 8, "no profile")
 	requireColor(t, c, converted(t, withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, icc[:halfway]))), 8, 8, "half a profile")
-	requireColor(t, c, converted(t, withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, press()))), 8, 8, "a profile of CMYK")
+	requireColor(t, c, converted(t, withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, press(sameColor)))), 8, 8, "a profile of CMYK")
 	requireColor(t, c, converted(t, withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, gammaOne()))), 8, 8, "a profile of gray")
 
 	gray := image.NewGray(image.Rect(0, 0, 16, 16))
@@ -461,8 +464,16 @@ func TestCMYK(t *testing.T) {
 	// Adobe's files have the inverse of each channel: this is 20 % cyan, 80 % magenta, 90 % yellow, and no black.
 	file := adobe(cmyk)
 	requireColor(t, color.NRGBA{R: 204, G: 51, B: 25}, converted(t, file), 4, 4, "CMYK")
-	printed := withSegment(file, 0xe2, "ICC_PROFILE\x00\x01\x01"+string(press()))
+	printed := withSegment(file, 0xe2, "ICC_PROFILE\x00\x01\x01"+string(press(sameColor)))
 	requireColor(t, color.NRGBA{R: 214, G: 61, B: 56}, converted(t, printed), 4, 4, "CMYK with a profile")
+
+	// No press prints as dark as a screen is black. Its darkest colour is shown as black all the same.
+	newspaper := press(strings.Repeat("\xff\x80\x80\x20\x80\x80", 8))
+	newspaper[8] = 2 // the version of most profiles
+	black := []byte{0, 0, 0, 0xff}
+	conversion(newspaper, true, false)(black)
+	require.Equal(t, make([]byte, 3), black[:3])
+
 	wrong := withSegment(file, 0xe2, "ICC_PROFILE\x00\x01\x01"+string(displayP3()))
 	requireColor(t, color.NRGBA{R: 204, G: 51, B: 25}, converted(t, wrong), 4, 4, "CMYK with a profile of RGB")
 
