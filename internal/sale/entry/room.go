@@ -311,34 +311,37 @@ func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	if r := l.round(l.passes[number]); r != nil && r.expires.After(l.passTime(now)) {
-		if r.expires.After(now) {
-			return turn{state: Admitted, expires: r.expires, round: r.seq}
-		}
-		if !sale.Entry.Paused && !l.room.Heartbeat.Equal(l.paused) {
-			return turn{state: turnSuspended, round: r.seq}
-		}
-
-		// Until the pause ends, and this server reads that, the buyer is the first in line.
-		return turn{
-			state: Waiting,
-			round: r.seq,
-			poll:  minPoll + rand.N(minPoll),
-			size:  l.room.Size,
-			seed:  l.room.Seed,
-		}
-	}
-
-	position := l.positionOf(number)
-	if l.over.has(position) {
-		return turn{state: turnOver}
-	}
-
 	t := turn{
 		state: Waiting,
 		size:  l.room.Size,
 		seed:  l.room.Seed,
 	}
+
+	if r := l.round(l.passes[number]); r != nil && r.expires.After(l.passTime(now)) {
+		t.round = r.seq
+
+		switch {
+		case r.expires.After(now):
+			t.state = Admitted
+			t.expires = r.expires
+
+		case !sale.Entry.Paused && !l.room.Heartbeat.Equal(l.paused):
+			t.state = turnSuspended
+
+		default:
+			// Until the pause ends, and this server reads that, the buyer is the first in line.
+			t.poll = minPoll + rand.N(minPoll)
+		}
+
+		return t
+	}
+
+	position := l.positionOf(number)
+	if l.over.has(position) {
+		t.state = turnOver
+		return t
+	}
+
 	if l.room.StartedAt.IsZero() {
 		t.state = Lobby
 		spread := max(minPoll, time.Duration(l.room.Joined)*startSpread)

@@ -129,6 +129,16 @@ func TestLateReportRepeatsNoTurn(t *testing.T) {
 	require.Equal(t, LobbyOrder(r.room.Seed, 50)[11:21], r.admit(time.Second, late))
 }
 
+// An admitted buyer can verify the draw as well: the first ones never wait after the start.
+func TestAdmittedBuyerSeesTheDraw(t *testing.T) {
+	r := newTestRoom(t, 50)
+
+	turn := r.ask(r.admit(time.Second)[0])
+	require.Equal(t, Admitted, turn.state)
+	require.Equal(t, r.room.Size, turn.size)
+	require.Equal(t, r.room.Seed, turn.seed)
+}
+
 // A pass that has not bought stands for a unit until it expires or its buyer leaves.
 func TestNoMorePassesThanUnits(t *testing.T) {
 	r := newTestRoom(t, 50)
