@@ -31,7 +31,7 @@ func (a *api) repairFindings(c *gin.Context) error {
 	var in struct {
 		VoucherID domain.ID `json:"voucher_id"`
 	}
-	if err := bind(c, &in); err != nil {
+	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
 	return a.reconcile(c, int64(in.VoucherID), true)

@@ -832,7 +832,7 @@ func TestReconcileRoutes(t *testing.T) {
 	}, found)
 
 	before := e.dump()
-	repaired := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{}).want(http.StatusOK))
+	repaired := decode[reconcileView](e.admin().post(reconcilePath, nil).want(http.StatusOK))
 	assert.True(t, env.Only(t, repaired.Reports[1].Findings).Repaired)
 	again := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{"voucher_id": v.ID}).want(http.StatusOK))
 	assert.Empty(t, env.Only(t, again.Reports).Findings)
