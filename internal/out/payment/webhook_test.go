@@ -110,7 +110,7 @@ func TestSignature(t *testing.T) {
 	wrong := "v1=" + strings.Repeat("0", 64)
 	for _, signature := range []string{
 		good, "v1=" + byOpenSSL + ",t=1794398400", // any order
-		" t=1794398400 , v1=" + byOpenSSL, strings.Replace(good, byOpenSSL, strings.ToUpper(byOpenSSL), 1),
+		" t=1794398400 , v1=" + byOpenSSL, "t = 1794398400, v1 = " + byOpenSSL, strings.Replace(good, byOpenSSL, strings.ToUpper(byOpenSSL), 1),
 		"t=1794398400," + wrong + ",v1=" + byOpenSSL, good + "," + wrong, // while the secret is changed
 		good + ",v0=old,x", // unknown parts are ignored
 	} {

@@ -34,8 +34,9 @@ func Verify(secrets domain.Keyring, body []byte, signature string, now time.Time
 	var stamp string
 	var tags []string
 	for part := range strings.SplitSeq(signature, ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch name {
+		name, value, _ := strings.Cut(part, "=")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(name) {
 		case "t":
 			stamp = value
 		case "v1":
