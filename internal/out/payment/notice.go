@@ -3,6 +3,7 @@ package payment
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -57,9 +58,19 @@ func readNotice(api webhook.Client, signature string, body []byte) (domain.Payme
 }
 
 // decode is json.Unmarshal of what a provider sent. Programs on Windows write a byte order mark before the text, which RFC
-// 8259 lets a parser ignore.
+// 8259 lets a parser ignore. encoding/json would also read a member Amount, which is another one, as the amount.
 func decode(body []byte, v any) error {
-	return json.Unmarshal(bytes.TrimPrefix(body, []byte("\uFEFF")), v)
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(bytes.TrimPrefix(body, []byte("\uFEFF")), &members); err != nil {
+		return err
+	}
+
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return name != strings.ToLower(name) })
+	exact, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(exact, v)
 }
 
 // parse decodes and validates a notice. Error: *domain.InvalidError, with what could be read.
@@ -102,8 +113,9 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 	return read, nil
 }
 
-// writtenNumber matches a number as banks write it: 8000, or 8000.00 and 8.0E3 from programs that compute with fractions.
-var writtenNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$`)
+// writtenNumber matches a number as banks write it: 8000, or 8000.00, 8.0E3 and 8.0e+003 from programs that compute with
+// fractions.
+var writtenNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$`)
 
 func wholeNumber(text string) (int64, bool) {
 	if len(text) > maxRef || !writtenNumber.MatchString(text) {

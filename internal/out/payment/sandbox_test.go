@@ -260,6 +260,10 @@ func TestParseNotice(t *testing.T) {
 		with("amount", `8.0E3`):                                 good, // as Java writes 1.0E7
 		with("amount", `8e+3`):                                  good,
 		with("amount", `800000E-2`):                             good,
+		with("amount", `8.000000e+003`):                         good, // as printf writes it on older Windows
+		with("Amount", `80`):                                    good, // other fields
+		with("Currency", `"USD"`):                               good,
+		with("STATUS", `"00"`):                                  good,
 		with("status", `"SUCCEEDED"`):                           good,
 		minus(with("status", `"refunded"`)):                     refunded, // the money goes back
 		minus(with("status", `"disputed"`)):                     disputed,
