@@ -377,7 +377,7 @@ func TestUnreadNotices(t *testing.T) {
 		require.Len(t, all, 3)
 		require.Equal(t, []any{"query", "pay_old", 2, "2"}, []any{all[0].Source, all[0].Ref, all[0].Times, all[0].Body})
 		require.Equal(t, []any{p.Payment.Ref, p.Order.ID, 1, partial}, []any{all[1].Ref, all[1].OrderID, all[1].Times, all[1].Body})
-		require.Equal(t, "amount: differs from the earlier notice of this payment", all[1].Reason)
+		require.Equal(t, "amount: differs from that of this payment", all[1].Reason)
 		require.Equal(t, []any{"notice", "", 3, "\uFFFD, no JSON"}, []any{all[2].Source, all[2].Ref, all[2].Times, all[2].Body})
 		require.Equal(t, 2*time.Second, all[2].LastAt.Sub(all[2].ReceivedAt))
 

@@ -128,7 +128,8 @@ func (s *Store) SettlePayment(
 
 // paymentOfNotice finds the payment of a notice, or stores one of a success that was not begun here; then the second
 // result is false.
-// A notice about money that arrived, and may have gone back, sets the amount and the currency to what was paid.
+// The first notice about money that arrived sets the amount and the currency to what was paid. A notice about money that went
+// back, which may come before it, must be about the whole of it.
 func paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n domain.PaymentNotice, at time.Time,
 ) (*paymentRow, bool, error) {
@@ -185,11 +186,11 @@ func paymentOfNotice(
 	case row.OrderID != order.ID || row.Provider != provider:
 		return nil, false, domain.Invalid("provider_ref", "belongs to another payment")
 	case !n.Result.Received():
-	case !row.Status.Received():
+	case !row.Status.Received() && !n.Result.Returned():
 		row.Amount = received.Amount
 		row.Currency = received.Currency
 	case row.Amount != received.Amount || !strings.EqualFold(row.Currency, received.Currency):
-		return nil, false, domain.Invalid("amount", "differs from the earlier notice of this payment")
+		return nil, false, domain.Invalid("amount", "differs from that of this payment")
 	}
 
 	return &row, begun, nil

@@ -256,6 +256,26 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	})
 }
 
+// A part of the money, or other money, that went back before the success arrived does not end the payment.
+func TestPartOfMoneyReturnsBeforeSuccess(t *testing.T) {
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
+		o := place(t, s, newOrder(1, 1, v.ID))
+		env.Must(begin(t.Context(), s, o, "ref"))(t)
+
+		for _, result := range []domain.PaymentStatus{domain.PaymentRefunded, domain.PaymentDisputed} {
+			part, other := notice(o, "ref"), notice(o, "ref")
+			part.Result, other.Result = result, result
+			part.Amount--
+			other.Currency = "JPY"
+			env.Fails(s.SettlePayment(t.Context(), "bank", part, now))(t, new(*domain.InvalidError))
+			env.Fails(s.SettlePayment(t.Context(), "bank", other, now))(t, new(*domain.InvalidError))
+		}
+
+		settled := env.Must(s.SettlePayment(t.Context(), "bank", notice(o, "ref"), now))(t)
+		require.Equal(t, domain.OrderPaid, settled.Order.Status)
+	})
+}
+
 // An order is paid in its own currency, even if ISO 4217 has withdrawn it since, or another program wrote it in small letters.
 // Other money is a currency of today.
 func TestPaidInCurrencyOfOrder(t *testing.T) {

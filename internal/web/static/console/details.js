@@ -38,7 +38,7 @@ const sentences = [
   [/^provider_ref: belongs to another payment$/, "流水号属于另一笔支付"],
   [/^order_id: must be the id of an order$/, "订单号无效"],
   [/^amount: must be .+$/, "金额无效"],
-  [/^amount: differs from the earlier notice of this payment$/, "金额与该笔支付此前的通知不一致"],
+  [/^amount: differs from (?:that|the earlier notice) of this payment$/, "金额与该笔支付不一致"],
   [/^currency: must be an ISO 4217 currency code, such as CNY$/, "货币代码无效"],
   [/^status: must be succeeded, failed, refunded or disputed$/, "状态无效"],
   [/^(\S+): the payment was not begun by this shop$/, "$1：不是本店发起的支付"],

@@ -225,8 +225,8 @@ replace(/user (\d+) has (\d+)/g,"用户 $1 有 $2 单").replaceAll(", ","，")}`
 码"],[/^no payment was received$/,"未收到款项"],[/^not found$/,"找不到对应的订单"],[/^body: is not a payment notice in JSON$/,
 "内容不是 JSON 格式的支付通知"],[/^provider_ref: (is required|must have .+)$/,"流水号缺失或无效"],[/^provider_ref: belongs to another payment$/,
 "流水号属于另一笔支付"],[/^order_id: must be the id of an order$/,"订单号无效"],[/^amount: must be .+$/,"\
-金额无效"],[/^amount: differs from the earlier notice of this payment$/,"金额与该笔支付此前的通知不一致"],
-[/^currency: must be an ISO 4217 currency code, such as CNY$/,"货币代码无效"],[/^status: must be succeeded, failed, refunded or disputed$/,
+金额无效"],[/^amount: differs from (?:that|the earlier notice) of this payment$/,"金额与该笔支付不一致"],[
+/^currency: must be an ISO 4217 currency code, such as CNY$/,"货币代码无效"],[/^status: must be succeeded, failed, refunded or disputed$/,
 "状态无效"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],[/^(\S+): the order is (\w+)$/,
 (_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,(_2,ref,status)=>`${ref}\
 ：${textOf(["payment"],status)}`],[/^(\S+): received ([\d.]+) (\w+) for an order of ([\d.]+) (\w+)$/,"$1：收到 $2 $3，订单金额为\
