@@ -103,8 +103,8 @@ func decode(c *gin.Context, dst any, option func(*json.Decoder)) error {
 }
 
 func bindError(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return domain.Invalid("body", "must have at most %d bytes", maxBody)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return domain.Invalid("body", "must have at most %d bytes", tooLarge.Limit)
 	}
 
 	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

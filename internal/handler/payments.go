@@ -3,6 +3,7 @@ package handler
 import (
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -43,14 +44,19 @@ func (a *api) listPayments(c *gin.Context, id int64) error {
 	return writeOK(c, list[domain.Payment]{Items: append([]domain.Payment{}, payments...)}, err)
 }
 
-// webhook handles a notice of a payment provider. The signature covers the raw body.
+// maxNotice bounds the body of a notice, in bytes. One that exceeds it cannot be kept either, so it is far more than any needs.
+const maxNotice = 256 << 10
+
+// paymentNotice handles a notice of a payment provider. The signature covers the raw body.
 func (a *api) paymentNotice(c *gin.Context) error {
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxNotice))
 	if err != nil {
 		return bindError(err)
 	}
 
-	settled, err := a.Payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(webhook.SignatureHeader), body)
+	// Several lines of a header are one list (RFC 9110, 5.3).
+	signature := strings.Join(c.Request.Header.Values(webhook.SignatureHeader), ",")
+	settled, err := a.Payments.Webhook(c.Request.Context(), c.Param("provider"), signature, body)
 	if err != nil {
 		return err
 	}

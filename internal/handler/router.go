@@ -330,7 +330,9 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 	v1.POST("/orders/:id/pay", r.user, r.row, r.once(keyedByID(r.pay)))
 	v1.POST("/orders/:id/refund", r.user, r.row, r.once(moved(buyerOf, r.Payments.Refund)))
 	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(r.listPayments)))
-	v1.POST("/payments/webhook/:provider", wrap(r.paymentNotice))
+
+	// Its bodies are larger than those of v1.
+	r.engine.POST("/api/v1/payments/webhook/:provider", strictTransport, withTimeout(answerTimeout), wrap(r.paymentNotice))
 }
 
 func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
