@@ -9,21 +9,23 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// SetText sets dst to src, a text that a person typed and that others read, unless src is nil. It adds the field to bad if
-// the text has fewer or more characters than allowed, has control characters, or shows nothing although it is not empty.
+// SetText sets dst to src, a text that a person typed and that others read, with the line breaks of Unix, unless src is nil.
+// It adds the field to bad if the text has fewer or more characters than allowed, has control characters, or shows nothing
+// although it is not empty.
 func SetText(dst, src *string, field string, least, most int, bad *InvalidError) {
 	if src == nil {
 		return
 	}
 
-	*dst = *src
-	n := utf8.RuneCountInString(*src)
+	text := strings.ReplaceAll(*src, "\r\n", "\n")
+	*dst = text
+	n := utf8.RuneCountInString(text)
 	if n < least || n > most {
 		bad.Add(field, "must have %d to %d characters", least, most)
 		return
 	}
 
-	if strings.ContainsFunc(*src, unprintable) || n > 0 && !strings.ContainsFunc(*src, visible) {
+	if strings.ContainsFunc(text, unprintable) || n > 0 && !strings.ContainsFunc(text, visible) {
 		bad.Add(field, "must be readable text, without control characters")
 	}
 }
@@ -36,10 +38,11 @@ func CheckReason(reason string) error {
 }
 
 // unprintable reports whether r is a control character other than a line break or a tab. Characters that reverse the
-// direction of the text after them are control characters, too: with them a title can show another price.
+// direction of the text after them are control characters, too: with them a title can show another price. U+FFFD stands for
+// what was lost, such as the half of an emoji that a program has cut in two.
 func unprintable(r rune) bool {
 	reverses := r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
-	return reverses || unicode.IsControl(r) && r != '\n' && r != '\t'
+	return reverses || r == unicode.ReplacementChar || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
 // blanks are characters without ink: a Braille cell without a dot, the place of a picture that was not pasted, a silent note,

@@ -23,7 +23,7 @@ func TestText(t *testing.T) {
 	for name, text := range map[string]string{
 		"one letter": "a", "a digit": "0", "Chinese": "券", "Arabic": "ش", "an emoji of several characters": "👩‍👩‍👧", "a sign": "¥", "punctuation": "—",
 		"a mark on a letter": "e\u0301", "lines": "a\n\tb", "invisible beside visible": "\u200bx",
-		"an emoji of 2024": "\U0001FAE9", "an ideograph of 2025": "\U000323B0",
+		"lines of Windows": "a\r\nb", "an emoji of 2024": "\U0001FAE9", "an ideograph of 2025": "\U000323B0",
 	} {
 		assert.False(t, refused(text, required), name)
 		assert.False(t, refused(text, optional), name)
@@ -33,11 +33,14 @@ func TestText(t *testing.T) {
 		"a Hangul filler": "\u3164", "a narrow Hangul filler": "\uffa0", "a Braille blank": "\u2800", "a mark on nothing": "\u0301", "a tag": "\U000e0041", "a variation": "\ufe0f",
 		"an Ogham space": "\u1680", "a Mongolian separator": "\u180e", "an invisible times": "\u2062", "the place of a picture": "\ufffc",
 		"a silent note": "\U0001d159", "a blank of hieroglyphs": "\U00013441", "a private character": "\ue000", "a line separator": "\u2028",
-		"a control character beside text": "a\x00",
+		"a control character beside text": "a\x00", "half an emoji": "a\uFFFD", "a line of an old Mac": "a\rb",
 	} {
 		assert.True(t, refused(text, required), name)
 		assert.True(t, refused(text, optional), name)
 	}
+	var text string
+	SetText(&text, new("One\r\nTwo"), "rules", 0, 7, new(InvalidError))
+	assert.Equal(t, "One\nTwo", text)
 	assert.False(t, refused("", optional))
 	assert.True(t, refused("", required))
 }
