@@ -89,7 +89,7 @@ func folded(text string) string {
 
 // alike makes one character of those that are typed for each other: of the two i of Turkish, whose capitals are İ and I, because
 // another language reads the second as its own; of apostrophes and quotes, which phones make round; and of dashes.
-var alike = strings.NewReplacer("i\u0307", "i", "ı", "i", "‘", "'", "’", "'", "ʼ", "'", "“", `"`, "”", `"`, "„", `"`,
+var alike = strings.NewReplacer("i\u0307", "i", "ı", "i", "‘", "'", "’", "'", "ʼ", "'", "“", `"`, "”", `"`, "„", `"`, "⁄", "/",
 	"‐", "-", "‒", "-", "–", "-", "—", "-", "―", "-", "−", "-")
 
 // strokes maps letters with a stroke, or of two letters in one, which Unicode does not decompose.
@@ -101,9 +101,12 @@ func withoutAccents(text string) string {
 	return strokes.Replace(norm.NFC.String(without(norm.NFD.String(text), isAccent)))
 }
 
-// isAccent reports whether r is a mark that readers leave out: an accent of an alphabet, or a vowel of Hebrew or Arabic.
+// isAccent reports whether r is a mark that readers leave out: an accent of an alphabet, a vowel of Hebrew or Arabic, or in Arabic
+// the hamza of a letter and the line that stretches a word.
 func isAccent(r rune) bool {
-	return r >= '\u0300' && r <= '\u036F' || r >= '\u0591' && r <= '\u05C7' && unicode.Is(unicode.Mn, r) || r >= '\u064B' && r <= '\u0652' || r == '\u0670'
+	hebrew := r >= '\u0591' && r <= '\u05C7' && unicode.Is(unicode.Mn, r)
+	arabic := r >= '\u064B' && r <= '\u0655' || r == '\u0670' || r == '\u0640'
+	return r >= '\u0300' && r <= '\u036F' || hebrew || arabic
 }
 
 // Typed returns what a person meant who typed or pasted a code or a number: the plain form of each character (NFKC, for

@@ -82,7 +82,10 @@ func TestFinder(t *testing.T) {
 		{"joe's", []string{"Joe’s", "JOE'S", "Joeʼs"}, []string{"joes"}},
 		{"“two”", []string{`"two"`, "„two“"}, []string{"two"}},
 		{"11-12", []string{"11–12", "11—12", "11‑12", "11−12"}, []string{"1112"}},
-		{"\u0634\u0645\u0633", []string{"\u0634\u064e\u0645\u0652\u0633"}, []string{"\u0633"}},                                            // Arabic, with vowels
+		{"\u0634\u0645\u0633", []string{"\u0634\u064e\u0645\u0652\u0633"}, []string{"\u0633"}}, // Arabic, with vowels
+		{"\u0634\u0645\u0633", []string{"\u0634\u0645\u0640\u0640\u0633"}, nil},                // stretched
+		{"\u0627\u062d\u0645\u062f", []string{"\u0623\u062d\u0645\u062f"}, nil},                // with a hamza
+		{"1/2", []string{"½ price", "1⁄2"}, []string{"12"}},
 		{"\u05e9\u05dc\u05d5\u05dd", []string{"\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd", "\ufb2a\u05b8\u05dc\u05d5\u05b9\u05dd"}, nil}, // Hebrew, with points
 		{"🇺🇸", []string{"🇺🇸 burger"}, []string{"🇨🇳", "🇺🇦"}},
 		{"👍", []string{"👍🏽 deal"}, []string{"👎"}},

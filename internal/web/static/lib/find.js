@@ -5,14 +5,15 @@
 const folded = (text) =>
   text.normalize("NFKC").replace(/\u1e9e/g, "ss").toUpperCase().toLowerCase().replace(/ς/g, "σ").replace(/i\u0307/g, "i")
     .replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu, "").normalize("NFKC")
-    .replace(/[‘’ʼ]/g, "'").replace(/[“”„]/g, '"').replace(/[‐‒–—―−]/g, "-");
+    .replace(/[‘’ʼ]/g, "'").replace(/[“”„]/g, '"').replace(/⁄/g, "/").replace(/[‐‒–—―−]/g, "-");
 
 // Letters with a stroke, or of two letters in one, which Unicode does not decompose.
 const STROKES = { ø: "o", ł: "l", đ: "d", ħ: "h", ŧ: "t", æ: "ae", œ: "oe" };
 
-// Only common accents, and the vowels of Hebrew and Arabic: the marks of other scripts make another letter, as in Japanese.
+// Only common accents, the vowels of Hebrew and Arabic, and what else Arabic leaves out: the marks of other scripts make
+// another letter, as in Japanese.
 const withoutAccents = (text) =>
-  text.normalize("NFD").replace(/(?=\p{Mn})[\u0300-\u036f\u0591-\u05c7\u064b-\u0652\u0670]/gu, "").normalize("NFC")
+  text.normalize("NFD").replace(/(?=[\p{Mn}\u0640])[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0655\u0670]/gu, "").normalize("NFC")
     .replace(/[øłđħŧæœ]/g, (letter) => STROKES[letter]);
 
 // finder returns a function that reports whether a text contains all words of a search, as people read both: case, width
