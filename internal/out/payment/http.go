@@ -159,9 +159,10 @@ func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 	var n notice
 	_ = decode(got.notice, &n)
 	amount, whole := wholeNumber(unquoted(n.Amount))
+	other := len(n.Amount) > 0 && string(n.Amount) != "null" && (!whole || max(amount, -amount) != p.Amount)
 	currency := strings.ToUpper(strings.TrimSpace(n.Currency))
-	if whole && max(amount, -amount) != p.Amount || currency != "" && !strings.EqualFold(currency, p.Currency) {
-		return fmt.Errorf("the refund is not complete: %d %s of %d %s", amount, currency, p.Amount, p.Currency)
+	if other || currency != "" && !strings.EqualFold(currency, p.Currency) {
+		return fmt.Errorf("the refund is not complete: %s %s of %d %s", n.Amount, currency, p.Amount, p.Currency)
 	}
 
 	return nil
