@@ -144,14 +144,14 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	return &n, err
 }
 
-// Refund implements domain.PaymentProvider. An answer with another status than refunded, such as refunding, or about a part of
-// the money, is an error: the refund is requested again later.
+// Refund implements domain.PaymentProvider. An answer with another status than refunded or disputed, such as refunding, or about
+// a part of the money, is an error: the refund is requested again later.
 func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 	got, err := h.call(ctx, "/payments/refund", p)
 	if err != nil {
 		return err
 	}
-	if result, _ := resultOf(got.Status); result != domain.PaymentRefunded {
+	if result, _ := resultOf(got.Status); !result.Returned() {
 		return fmt.Errorf("the refund is not complete: status %q", got.Status)
 	}
 

@@ -374,7 +374,9 @@ func TestHTTPCreate(t *testing.T) {
 
 // A refund is done when the provider says so, and requested again otherwise.
 func TestHTTPRefund(t *testing.T) {
-	require.NoError(t, provide(t, http.StatusOK, answerWith("refunded", "")).Refund(t.Context(), aPayment))
+	for _, status := range []string{"refunded", "REFUNDED ", "disputed"} {
+		require.NoError(t, provide(t, http.StatusOK, answerWith(status, "")).Refund(t.Context(), aPayment), status)
+	}
 	for _, status := range []string{"refunding", "succeeded", "pending", ""} {
 		require.Error(t, provide(t, http.StatusOK, answerWith(status, "")).Refund(t.Context(), aPayment), status)
 	}
