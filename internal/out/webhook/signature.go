@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,12 +54,17 @@ func Verify(secrets domain.Keyring, body []byte, signature string, now time.Time
 		return fmt.Errorf("%w: the signature is %s old", domain.ErrUnauthenticated, age)
 	}
 
+	// Whoever sends many values for a large body does not make this server compute as many.
 	signed := signedText(stamp, body)
-	for _, t := range tags {
-		got, err := hex.DecodeString(t)
-		if err == nil && secrets.Any(func(secret []byte) bool { return hmac.Equal(got, domain.MAC(secret, signed)) }) {
-			return nil
-		}
+	right := secrets.Any(func(secret []byte) bool {
+		want := domain.MAC(secret, signed)
+		return slices.ContainsFunc(tags, func(tag string) bool {
+			got, err := hex.DecodeString(tag)
+			return err == nil && hmac.Equal(got, want)
+		})
+	})
+	if right {
+		return nil
 	}
 
 	return fmt.Errorf("%w: the signature is wrong", domain.ErrUnauthenticated)
