@@ -67,9 +67,9 @@ func ignorable(r rune) bool {
 }
 
 // Finder returns a function that reports whether a text contains part, as people read both: the case, the width and the
-// composition of characters, the kind of quotes and dashes, the kind and number of spaces, and characters that show nothing,
-// make no difference. A letter without an accent is found with one as well, but not the reverse. Nothing contains a part that
-// shows nothing. The storefront searches for words by the same rule (static/lib/find.js).
+// composition of characters, the script of digits, the kind of quotes and dashes, the kind and number of spaces, and characters
+// that show nothing, make no difference. A letter without an accent is found with one as well, but not the reverse. Nothing
+// contains a part that shows nothing. The storefront searches for words by the same rule (static/lib/find.js).
 func Finder(part string) func(text string) bool {
 	part = folded(part)
 	if part == "" {
@@ -83,7 +83,7 @@ func Finder(part string) func(text string) bool {
 
 func folded(text string) string {
 	text = cases.Fold().String(norm.NFKC.String(text))
-	text = norm.NFKC.String(without(text, ignorable))
+	text = strings.Map(asciiDigit, norm.NFKC.String(without(text, ignorable)))
 	return alike.Replace(strings.Join(strings.Fields(text), " "))
 }
 
@@ -117,10 +117,8 @@ func Typed(text string) string {
 		switch {
 		case unicode.IsSpace(r), isDash(r), ignorable(r), unicode.Is(unicode.Me, r), strings.ContainsRune(blanks, r):
 			return -1
-		case unicode.IsDigit(r):
-			return '0' + digitValue(r)
 		}
-		return r
+		return asciiDigit(r)
 	}, norm.NFKC.String(text))
 }
 
@@ -152,11 +150,16 @@ func isDash(r rune) bool {
 	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || strings.ContainsRune("_~\u2500\u30FC\u00B7\u2022\u2027\u2219\u22C5\u30FB", r)
 }
 
-// digitValue returns the value of a decimal digit. The digits of a script are ten characters in a row, from zero to nine.
-func digitValue(r rune) rune {
+// asciiDigit returns the ASCII digit for a digit of any script, and other characters as they are. The digits of a script are
+// ten characters in a row, from zero to nine.
+func asciiDigit(r rune) rune {
+	if !unicode.IsDigit(r) {
+		return r
+	}
+
 	zero := r
 	for unicode.IsDigit(zero-1) && r-zero < 9 {
 		zero--
 	}
-	return r - zero
+	return '0' + r - zero
 }

@@ -698,10 +698,11 @@ duration(v2.pay_timeout):""]].filter(([,value])=>value),names=all3.map(([name])=
 (facts.dataset.names=names,facts.replaceChildren(...all3.map(([name])=>h("div",{},h("dt",{},t(`sale.${name}`)),h("dd",{}))))),
 all3.forEach(([name,value],i2)=>{let dd=facts.children[i2].lastChild;name!=="address"?text(dd,value):dd.textContent!==value&&
 dd.replaceChildren(mapLink(value))})}attr(root2,"data-bar",!0);let stopReading=watch2(id),stopTime=keepTime(update);return()=>{
-attr(root2,"data-bar",null),stopReading(),stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
-/i\u0307/g,"i").replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC").replace(/[‘’ʼ]/g,"'").replace(
-/[“”„]/g,'"').replace(/⁄/g,"/").replace(/[‐‒–—―−]/g,"-"),STROKES={ø:"o",ł:"l",đ:"d",ħ:"h",ŧ:"t",
-æ:"ae",œ:"oe"},withoutAccents=text2=>text2.normalize("NFD").replace(/(?=[\p{Mn}\u0640])[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0655\u0670]/gu,
+attr(root2,"data-bar",null),stopReading(),stopTime()}}function digit(text2){let code=text2.codePointAt(0),zero=code;for(;code-zero<9&&/\p{Nd}/u.test(String.fromCodePoint(zero-
+1));)zero--;return code-zero}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().
+replace(/ς/g,"σ").replace(/i\u0307/g,"i").replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC").replace(
+/(?![0-9])\p{Nd}/gu,digit).replace(/[‘’ʼ]/g,"'").replace(/[“”„]/g,'"').replace(/⁄/g,"/").replace(/[‐‒–—―−]/g,
+"-"),STROKES={ø:"o",ł:"l",đ:"d",ħ:"h",ŧ:"t",æ:"ae",œ:"oe"},withoutAccents=text2=>text2.normalize("NFD").replace(/(?=[\p{Mn}\u0640])[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0655\u0670]/gu,
 "").normalize("NFC").replace(/[øłđħŧæœ]/g,letter=>STROKES[letter]);function finder(search){let words=folded2(search).
 split(/\s+/).filter(Boolean);return text2=>{let full2=folded2(text2),plain=withoutAccents(full2);return words.every(word=>full2.
 includes(word)||plain.includes(word))}}var DAY3=24*36e5,NOW="now";function mount3(root2){let cards=new Map,grid=h("ul",{class:"grid"}),bones=h("div",{class:"gr\
