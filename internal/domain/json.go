@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -50,10 +51,10 @@ type Time struct{ time.Time }
 func (t *Time) UnmarshalJSON(b []byte) error {
 	var text string
 
-	// Unescapes the string: some encoders escape the + of the zone.
+	// Unescapes the string: some encoders escape the + of the zone. RFC 3339 also permits t and z.
 	err := json.Unmarshal(b, &text)
 	if err == nil {
-		err = t.UnmarshalText([]byte(text))
+		err = t.UnmarshalText([]byte(strings.ToUpper(text)))
 	}
 
 	if err != nil {

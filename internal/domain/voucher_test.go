@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -44,6 +45,15 @@ func TestVoucherInput(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, VoucherNormal, v.Type)
 	require.Nil(t, v.Sale)
+}
+
+// TestTimeOfRequest: RFC 3339 permits small letters.
+func TestTimeOfRequest(t *testing.T) {
+	for _, text := range []string{"2026-11-11T12:00:00Z", "2026-11-11t12:00:00z", "2026-11-11T20:00:00+08:00", "2026-11-11t20:00:00.000+08:00"} {
+		var got Time
+		require.NoError(t, json.Unmarshal([]byte(`"`+text+`"`), &got), text)
+		require.True(t, got.Equal(time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)), text)
+	}
 }
 
 func TestInvalidVoucherInputIsRefused(t *testing.T) {

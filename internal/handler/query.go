@@ -47,7 +47,7 @@ func (q *query) time(name string) time.Time {
 	}
 
 	// A + that is not escaped in a URL stands for a space.
-	t, err := time.Parse(time.RFC3339, strings.Replace(s, " ", "+", 1))
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(strings.Replace(s, " ", "+", 1)))
 	if err != nil || t.Year() < 2002 || t.Year() > 9998 {
 		q.refuse(name, "must be a time of RFC 3339 from 2002 to 9998")
 	}
