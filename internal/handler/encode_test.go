@@ -101,6 +101,20 @@ func drawn[T any](t *rapid.T, label string) T {
 	}).Draw(t, label)
 }
 
+// TestCapturedAnswerLeavesNoHeaders: the answer that is sent may be another one.
+func TestCapturedAnswerLeavesNoHeaders(t *testing.T) {
+	sent := httptest.NewRecorder()
+	c, _ := gin.CreateTestContext(sent)
+	c.Request = httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+	long := make([]byte, 2*minCompressed)
+	captured := capture(t.Context(), c, nil, func(c *gin.Context) {
+		c.Header("Location", "/x")
+		writeBody(c, http.StatusCreated, jsonType, long)
+	})
+	require.Equal(t, long, captured.Body)
+	require.Empty(t, sent.Header())
+}
+
 // TestHandWrittenJSONMatchesEncodingJSON compares the hand-written encoders with encoding/json on random values.
 func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

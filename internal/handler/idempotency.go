@@ -127,7 +127,7 @@ func capture(ctx context.Context, c *gin.Context, body []byte, handle gin.Handle
 	// A request to retry and a server error are not stored as the answer.
 	a.Transient = a.RetryAfter != "" || a.Status >= http.StatusInternalServerError
 
-	for _, name := range []string{"Location", "Content-Type", "Retry-After"} {
+	for _, name := range []string{"Location", "Content-Type", "Content-Length", "Retry-After"} {
 		// The answer that is sent may be a different one.
 		h.Del(name)
 	}
