@@ -60,7 +60,7 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient, observe func(lock.Even
 		}, nil
 	}
 
-	nodes, err := LockNodes(cfg, rdb)
+	nodes, err := lockNodes(cfg, rdb)
 	if err != nil {
 		return nil, err
 	}

@@ -144,8 +144,8 @@ func SharedRedis(cfg Config) (redis.UniversalClient, error) {
 	return openEmbedded(*info), nil
 }
 
-// LockNodes returns a client per lock node, or rdb if none are configured. The configured locks must not be in ZooKeeper.
-func LockNodes(cfg Config, rdb redis.UniversalClient) ([]redis.UniversalClient, error) {
+// lockNodes returns a client per lock node, or rdb if none are configured. The configured locks must not be in ZooKeeper.
+func lockNodes(cfg Config, rdb redis.UniversalClient) ([]redis.UniversalClient, error) {
 	if len(cfg.LockNodes) == 0 {
 		return []redis.UniversalClient{rdb}, nil
 	}

@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"text/tabwriter"
-
-	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/kit/redisconn"
-	"seckill/internal/lock"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
 )
@@ -46,7 +41,7 @@ func (verifyCmd) Run(e *app.Env) error {
 		}
 	}
 
-	redisErr := checkRedis(e, store, totals, &r)
+	redisErr := checkGates(e, store, totals, &r)
 	if redisErr != nil {
 		redisErr = fmt.Errorf("could not check Redis: %w", redisErr)
 	}
@@ -149,82 +144,4 @@ func (r *report) violationsOf(ctx context.Context, store *repo.Store, totals dom
 	}
 
 	return found
-}
-
-// checkRedis reports what keeps buyers from units (I5): user locks without an expiry, and gates that differ from the
-// database.
-func checkRedis(e *app.Env, store *repo.Store, totals []domain.SaleTotals, r *report) error {
-	rdb, err := app.SharedRedis(e.Config)
-	if err != nil {
-		return err
-	}
-
-	if rdb != nil {
-		defer rdb.Close()
-	} else {
-		r.note("Redis: the embedded server is not running and has no data")
-	}
-
-	if err := checkLocks(e, rdb, r); err != nil || rdb == nil {
-		return err
-	}
-
-	return checkGates(e, rdb, store, totals, r)
-}
-
-// checkLocks reports user locks without an expiry, on the lock nodes or in rdb. rdb is nil if the embedded Redis is not
-// running.
-func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
-	if rdb == nil && len(e.Config.LockNodes) == 0 {
-		return nil
-	}
-
-	if len(e.Config.ZooKeeperServers()) > 0 {
-		r.note("user locks: in ZooKeeper, where each ends with the session of its server")
-		return nil
-	}
-
-	var (
-		// The masters of a cluster are scanned concurrently.
-		mu          sync.Mutex
-		held, stuck int
-	)
-
-	check := func(ctx context.Context, node redis.UniversalClient) error {
-		keys := node.Scan(ctx, 0, lock.RedLockKey(app.OrderLockPrefix+"*"), 1000).Iterator()
-		for keys.Next(ctx) {
-			ttl, err := node.TTL(ctx, keys.Val()).Result()
-			if err != nil {
-				return err
-			}
-
-			mu.Lock()
-			held++
-			// -1 ns is go-redis's value for "no expiry".
-			if ttl == -1 {
-				stuck++
-				r.violations = append(r.violations, "Redis: I5: "+keys.Val()+" has no expiry, so its user cannot buy any more")
-			}
-			mu.Unlock()
-		}
-
-		return keys.Err()
-	}
-
-	nodes, err := app.LockNodes(e.Config, rdb)
-	if err != nil {
-		return err
-	}
-
-	for _, node := range nodes {
-		if node != rdb {
-			defer node.Close()
-		}
-		if err := redisconn.EachMaster(e.Ctx, node, check); err != nil {
-			return err
-		}
-	}
-
-	r.note("user locks: %d held, %d without an expiry", held, stuck)
-	return nil
 }
