@@ -68,15 +68,15 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotle
 	return rows.Err()
 }
 
-// SaleLevel implements lane.GateStore.
+// SaleLevel implements reconcile.Store.
 func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleLevel, error) {
 	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) (reconcile.SaleLevel, error) {
 		var sale saleRow
-		if err := tx.Select("stock", "limit_per_user").Take(&sale, voucherID).Error; err != nil {
+		if err := tx.Select("stock").Take(&sale, voucherID).Error; err != nil {
 			return reconcile.SaleLevel{}, err
 		}
 
-		level := reconcile.SaleLevel{Stock: sale.Stock, Limit: sale.LimitPerUser}
+		level := reconcile.SaleLevel{Stock: sale.Stock}
 		var err error
 		level.Active, level.Sum, err = sumActive(tx, voucherID)
 		return level, err

@@ -53,8 +53,6 @@ func TestCounterDifferenceTriggersSnapshot(t *testing.T) {
 		"checksum":          {true, func() { l.view.Level.Sum++ }},
 		"checksum, rush":    {false, func() { l.view.Level.Sum++; l.busy = true }},
 		"both":              {true, func() { l.view.Level.Stock++; l.view.Level.Held-- }},
-		"users":             {true, func() { l.view.Level.Users-- }},
-		"too many users":    {true, func() { l.view.Level.Users++ }},
 		"queued":            {true, func() { l.view.Level.Queued++ }},
 		"queued, a backlog": {false, func() { l.view.Level.Queued++; l.view.Level.Backlog++; l.view.Level.Sum++ }},
 		"broken":            {true, func() { l.view.Broken = true }},

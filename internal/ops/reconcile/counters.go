@@ -44,14 +44,12 @@ func openAdmissions(g domain.GateLevel) int64 {
 // Comparison is how the counters of a gate differ from the database, apart from admissions in progress.
 type Comparison struct {
 	Level domain.GateLevel
-	// Whether the gate changed during the reads, so only the total and the users were compared.
+	// Whether the gate changed during the reads, so only the total was compared.
 	Busy bool
 
 	drift drift
 	// Drift of units and orders together.
 	total int64
-	// Whether the number of users does not fit that of their orders.
-	users bool
 }
 
 // compare compares the counters of a gate with the database, which is cheap. Errors: domain.ErrGateCold, ErrGateBroken,
@@ -76,7 +74,6 @@ func compare(ctx context.Context, gate Gate, store Store, voucherID int64) (Comp
 		Level: before,
 		Busy:  after.Version != before.Version,
 		total: totalDrift(before, sale),
-		users: before.Users > before.Held || before.Held > before.Users*int64(sale.Limit),
 	}
 	if !c.Busy {
 		c.drift = driftOf(before, sale, openAdmissions(before))

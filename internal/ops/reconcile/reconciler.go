@@ -47,9 +47,7 @@ type Store interface {
 
 // SaleLevel contains the units and orders of a voucher in the database at one moment.
 type SaleLevel struct {
-	Stock int64 // units left
-	// The number of active orders that a user may have.
-	Limit  int
+	Stock  int64 // units left
 	Active int64 // active orders
 	// The sum of their ids modulo domain.LevelDigits.
 	Sum int64
@@ -328,5 +326,5 @@ func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool,
 		return true, nil
 	}
 
-	return c.total != 0 || c.users || c.drift != drift{}, err
+	return c.total != 0 || c.drift != drift{}, err
 }

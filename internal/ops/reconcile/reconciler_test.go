@@ -364,7 +364,6 @@ func (w *fakeSale) build() {
 			v.Level.Sum += q.OrderID
 		}
 	}
-	v.Level.Users = int64(len(v.Buyers))
 	w.view = v
 }
 
@@ -409,9 +408,7 @@ func (w *fakeSale) Load(ctx context.Context, v int64, store domain.GateStore) er
 }
 
 func (w *fakeSale) SaleLevel(context.Context, int64) (SaleLevel, error) {
-	return SaleLevel{
-		Stock: w.facts.Voucher.Sale.Stock, Limit: w.facts.Voucher.Sale.LimitPerUser, Active: w.facts.Active, Sum: w.facts.Sum,
-	}, w.storeErr
+	return SaleLevel{Stock: w.facts.Voucher.Sale.Stock, Active: w.facts.Active, Sum: w.facts.Sum}, w.storeErr
 }
 
 func (w *fakeSale) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since domain.OverdueSince) (domain.SaleFacts, error) {
