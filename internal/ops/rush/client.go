@@ -152,21 +152,12 @@ func newProblem(res *http.Response, text []byte) *Problem {
 	return &p
 }
 
-// Login logs a phone in with the code that a server in demo mode returns, and returns the access token. It retries
-// while the server answers rate_limited.
+// Login logs a phone in with the code that a server in demo mode returns, and returns the access token.
 func (c *Client) Login(ctx context.Context, phone string) (string, error) {
-	var (
-		header http.Header
-		sent   struct {
-			LoginID string `json:"login_id"`
-		}
-	)
-
-	limited := []string{"rate_limited"}
-	err := retryOn(ctx, limited, func() (err error) {
-		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, &sent)
-		return err
-	})
+	var sent struct {
+		LoginID string `json:"login_id"`
+	}
+	header, err := c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, &sent)
 	if err != nil {
 		return "", err
 	}
@@ -176,34 +167,27 @@ func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 		return "", errors.New("the server returns no login code: it is not in demo mode (SECKILL_DEMO)")
 	}
 
+	credentials := map[string]string{
+		"phone":    phone,
+		"code":     code,
+		"login_id": sent.LoginID,
+	}
 	var login struct {
 		AccessToken string `json:"access_token"`
 	}
-
-	err = retryOn(ctx, limited, func() error {
-		credentials := map[string]string{
-			"phone":    phone,
-			"code":     code,
-			"login_id": sent.LoginID,
-		}
-
-		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", credentials, &login)
-		return err
-	})
-
+	_, err = c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", credentials, &login)
 	return login.AccessToken, err
 }
 
-// retryOn repeats f while the server answers with one of the codes, after the time in Retry-After, for no longer than
-// patience.
-func retryOn(ctx context.Context, codes []string, f func() error) error {
+// retryBusy repeats f while the server fails for a time, after the time in Retry-After, for no longer than patience.
+func retryBusy(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 
 	for {
 		err := f()
 		var p *Problem
-		if !errors.As(err, &p) || !slices.Contains(codes, p.Code) {
+		if !errors.As(err, &p) || p.Code != "unavailable" && p.Code != "overloaded" {
 			return err
 		}
 
@@ -240,7 +224,7 @@ func (c *Client) CreateSale(ctx context.Context, adminToken, title string, stock
 
 // EndSale ends a sale for good. It retries while the server is busy.
 func (c *Client) EndSale(ctx context.Context, adminToken, voucherID string) error {
-	return retryOn(ctx, busy, func() error {
+	return retryBusy(ctx, func() error {
 		return c.ChangeVoucher(ctx, adminToken, voucherID, map[string]any{"status": "expired"})
 	})
 }

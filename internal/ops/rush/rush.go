@@ -248,7 +248,7 @@ func (b *Buyers) Check(ctx context.Context, r *Report) ([]domain.Verdict, error)
 
 	for end := time.Now().Add(stockAge); ; {
 		var v Voucher
-		err := retryOn(ctx, busy, func() (err error) {
+		err := retryBusy(ctx, func() (err error) {
 			v, err = b.Clients[0].Voucher(ctx, b.VoucherID)
 			return err
 		})
@@ -268,9 +268,6 @@ func (b *Buyers) Check(ctx context.Context, r *Report) ([]domain.Verdict, error)
 // stockAge exceeds the age of the stock in an answer.
 const stockAge = 1100 * time.Millisecond
 
-// busy are the codes of temporary failures, after which a read is repeated.
-var busy = []string{"unavailable", "overloaded"}
-
 func (b *Buyers) held(ctx context.Context) ([][]Order, error) {
 	held := make([][]Order, len(b.Tokens))
 	group, ctx := errgroup.WithContext(ctx)
@@ -279,7 +276,7 @@ func (b *Buyers) held(ctx context.Context) ([][]Order, error) {
 	for i, token := range b.Tokens {
 		group.Go(func() error {
 			var orders []Order
-			err := retryOn(ctx, busy, func() (err error) {
+			err := retryBusy(ctx, func() (err error) {
 				orders, err = b.Clients[i%len(b.Clients)].Orders(ctx, token)
 				return err
 			})
