@@ -37,8 +37,6 @@ type SaleFacts struct {
 	// Sale is nil for a normal voucher and for one that does not exist.
 	Voucher Voucher
 	Active  int64 // active orders
-	// The sum of their ids modulo LevelDigits.
-	Sum int64
 
 	// Whether the active orders exceed the limit of the query and were not read.
 	TooMany bool

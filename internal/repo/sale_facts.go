@@ -25,7 +25,7 @@ func (s *Store) SaleFacts(
 			return f, err
 		}
 
-		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {
+		if f.Active, _, err = sumActive(tx, voucherID); err != nil {
 			return f, err
 		}
 		if err := readActiveOrders(tx, &f, most); err != nil {

@@ -315,6 +315,7 @@ type fakeSale struct {
 	domain.GateStore // no method is called
 	t                *testing.T
 	facts            domain.SaleFacts
+	sum              int64 // of the ids of its active orders
 	view             domain.GateView
 	orderFacts       []domain.OrderFact // orders returned by OrderFacts
 
@@ -352,7 +353,7 @@ func newFakeSale(t *testing.T) *fakeSale {
 func (w *fakeSale) build() {
 	v := domain.GateView{Queue: w.view.Queue, Letters: w.view.Letters}
 	v.Buyers = slices.Clone(w.facts.Holders)
-	v.Level = domain.GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.facts.Sum, Version: w.view.Level.Version + 1, Built: w.view.Level.Version + 1}
+	v.Level = domain.GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.sum, Version: w.view.Level.Version + 1, Built: w.view.Level.Version + 1}
 	for _, q := range v.Queue {
 		v.Tickets = append(v.Tickets, q.Holder)
 		v.Level.Queued++
@@ -408,7 +409,7 @@ func (w *fakeSale) Load(ctx context.Context, v int64, store domain.GateStore) er
 }
 
 func (w *fakeSale) SaleLevel(context.Context, int64) (SaleLevel, error) {
-	return SaleLevel{Stock: w.facts.Voucher.Sale.Stock, Active: w.facts.Active, Sum: w.facts.Sum}, w.storeErr
+	return SaleLevel{Stock: w.facts.Voucher.Sale.Stock, Active: w.facts.Active, Sum: w.sum}, w.storeErr
 }
 
 func (w *fakeSale) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since domain.OverdueSince) (domain.SaleFacts, error) {
@@ -482,7 +483,7 @@ var gateDamage = map[string]struct {
 		w.orderFacts = []domain.OrderFact{{Holder: held(103, 1103)}}
 		w.facts.Holders = slices.DeleteFunc(w.facts.Holders, func(h domain.Holder) bool { return h.OrderID == 103 })
 		w.facts.Active--
-		w.facts.Sum -= 103
+		w.sum -= 103
 		w.facts.Voucher.Sale.Stock++
 	}},
 	"sold by another lane": {KindGateDiffers, []domain.Holder{held(200, 1200)}, 1, func(w *fakeSale) { w.sell(held(200, 1200)) }},
@@ -503,7 +504,7 @@ func (w *fakeSale) sell(h domain.Holder) {
 	sale.Stock--
 	w.facts.Voucher.Sale, w.facts.Holders = &sale, append(slices.Clone(w.facts.Holders), h)
 	w.facts.Active++
-	w.facts.Sum += h.OrderID
+	w.sum += h.OrderID
 }
 
 // admit adds an order to the gate only.
