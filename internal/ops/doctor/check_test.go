@@ -122,7 +122,7 @@ func embedded(t *testing.T, pragmas string) SQLite {
 	return SQLite{Pool: pool, Dir: dir, Database: "seckill.db", Secrets: []string{"jwt-secret"}, Migrations: []int64{1, 2}}
 }
 
-const programPragmas = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+const programPragmas = "_pragma=journal_mode(WAL)"
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()
@@ -148,12 +148,9 @@ func TestSQLite(t *testing.T) {
 	want(t, examine(t, s.Groups()...), map[string]Status{"data.permissions": Warn})
 }
 
-func TestSQLiteWithoutDurableCommits(t *testing.T) {
+func TestSQLiteWithoutWriteAheadLog(t *testing.T) {
 	t.Parallel()
-	found := examine(t, embedded(t, "_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").Groups()...)
-	want(t, found, map[string]Status{"database.journal": Fail})
-	assert.Contains(t, found["database.journal"].Found, "synchronous 1")
-	found = examine(t, embedded(t, "_pragma=journal_mode(DELETE)").Groups()...)
+	found := examine(t, embedded(t, "_pragma=journal_mode(DELETE)").Groups()...)
 	want(t, found, map[string]Status{"database.journal": Fail})
 	assert.Contains(t, found["database.journal"].Found, "journal_mode delete")
 }
@@ -345,8 +342,6 @@ func TestWellConfiguredDatabase(t *testing.T) {
 		execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
 			"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
 		cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
-		isolation := map[env.Kind]string{env.MariaDB: "tx_isolation", env.MySQL: "transaction_isolation"}[kind]
-		cfg.Params = map[string]string{isolation: "'READ-COMMITTED'"}
 		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Conns: conns, Instances: 3}.Group())
 		allGood(t, found)
 		assert.Len(t, found, 1+len(MySQL{}.Group().Checks))
@@ -361,7 +356,7 @@ func TestMisconfiguredDatabase(t *testing.T) {
 	t.Parallel()
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
-			"--innodb-doublewrite=OFF", "--sql-mode=", "--max-connections=60")
+			"--innodb-doublewrite=OFF", "--max-connections=60")
 		dsn := db.DSN(t)
 		pool := dial(t, dsn)
 		execute(t, pool, strings.Split(tables, ";\n")...)
@@ -372,8 +367,8 @@ func TestMisconfiguredDatabase(t *testing.T) {
 		found := examine(t, m.Group())
 		want(t, found, map[string]Status{
 			"database.reachable": OK, "database.version": OK, "database.schema": Warn, "database.checks": Fail, "database.commit": Fail,
-			"database.binlog": Fail, "database.doublewrite": Warn, "database.sql_mode": Fail, "database.isolation": Fail,
-			"database.connections": Fail, "database.writable": Fail, "database.clock": Fail,
+			"database.binlog": Fail, "database.doublewrite": Warn, "database.connections": Fail, "database.writable": Fail,
+			"database.clock": Fail,
 		})
 
 		execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",
@@ -535,8 +530,7 @@ func TestStatusPerSetting(t *testing.T) {
 		}
 		return check(&MySQL{Conns: conns, Instances: 2, global: all, session: all}, t.Context())
 	}
-	doublewrite, writable, mode := (*MySQL).checkDoublewrite, (*MySQL).checkWritable, (*MySQL).checkMode
-	connections := (*MySQL).checkConnections
+	doublewrite, writable, connections := (*MySQL).checkDoublewrite, (*MySQL).checkWritable, (*MySQL).checkConnections
 
 	for _, tc := range []struct {
 		want Status
@@ -552,7 +546,6 @@ func TestStatusPerSetting(t *testing.T) {
 		{Fail, with(writable, "read_only", "OFF", "super_read_only", "ON")},
 		{Fail, with(writable, "innodb_read_only", "ON")},
 		{Fail, with(writable, "innodb_force_recovery", "1")},
-		{OK, with(mode, "sql_mode", "ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES")},
 		{Fail, with(connections, "max_connections", "1000", "max_user_connections", "90")},
 	} {
 		assert.Equal(t, tc.want, tc.got.Status, tc.got.Found)

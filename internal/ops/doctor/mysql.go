@@ -45,8 +45,6 @@ func (s MySQL) Group() Group {
 			{Name: "database.commit", Run: s.checkCommit},
 			{Name: "database.binlog", Run: s.checkBinlog},
 			{Name: "database.doublewrite", Run: s.checkDoublewrite},
-			{Name: "database.sql_mode", Run: s.checkMode},
-			{Name: "database.isolation", Run: s.checkIsolation},
 			{Name: "database.connections", Run: s.checkConnections},
 			{Name: "database.writable", Run: s.checkWritable},
 			{Name: "database.replication", Run: s.checkReplication},
@@ -252,30 +250,6 @@ func (s *MySQL) checkDoublewrite(context.Context) Result {
 		return Bad(Warn, "innodb_doublewrite = ON in my.cnf and a restart, unless the file system writes pages atomically (ZFS)",
 			"innodb_doublewrite = %s: a page half written in a power failure cannot be repaired", v)
 	}
-}
-
-func (s *MySQL) checkMode(context.Context) Result {
-	mode := s.session["sql_mode"]
-	if !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES") {
-		return Bad(Fail, "remove sql_mode from SECKILL_MYSQL_DSN and from the settings of a proxy",
-			"the program's sessions are not strict (sql_mode %q): values that do not fit are truncated silently", mode)
-	}
-	return Good("the program's sessions are strict")
-}
-
-func (s *MySQL) checkIsolation(context.Context) Result {
-	level := s.session["transaction_isolation"]
-	if level == "" {
-		// MariaDB before 11.1.
-		level = s.session["tx_isolation"]
-	}
-
-	if level != "READ-COMMITTED" {
-		return Bad(Fail, "let the program set it for its sessions: do not use a proxy that shares connections between sessions",
-			"the program's sessions are %s, not READ-COMMITTED: gap locks on the row that every buyer updates", level)
-	}
-
-	return Good("the program's sessions are READ-COMMITTED")
 }
 
 // spareConnections are reserved for operators, monitoring and the commands of the program.
