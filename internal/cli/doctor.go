@@ -17,6 +17,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/lock"
 	"seckill/internal/ops/doctor"
 	"seckill/internal/repo"
 	"seckill/internal/repo/sqldb"
@@ -213,8 +214,8 @@ func (x *examination) redis(addr string, opts *redis.UniversalOptions) doctor.Re
 }
 
 func (x *examination) lockNodeGroups() []doctor.Group {
-	if servers := x.env.Config.ZooKeeperServers(); len(servers) > 0 {
-		return []doctor.Group{doctor.ZooKeeper(servers)}
+	if len(x.env.Config.ZooKeeperServers()) > 0 {
+		return []doctor.Group{{Checks: []doctor.Check{{Name: "locks.ensemble", Run: x.checkEnsemble}}}}
 	}
 
 	var nodes []*redis.Client
@@ -232,6 +233,24 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 	}
 
 	return append(groups, doctor.LockNodes(nodes))
+}
+
+func (x *examination) checkEnsemble(ctx context.Context) doctor.Result {
+	servers := x.env.Config.ZooKeeperServers()
+	z, err := lock.NewZooKeeper(servers)
+	if err == nil {
+		// Its end may take longer than a check.
+		x.clients = append(x.clients, z)
+		err = z.Ping(ctx)
+	}
+
+	switch {
+	case err != nil:
+		return doctor.Unanswered(err, "start the servers, and check SECKILL_LOCK_NODES, their logs and the firewalls in between")
+	case len(servers) < 3:
+		return doctor.Bad(doctor.Warn, "name at least three servers of an ensemble", "SECKILL_LOCK_NODES names %d: no order is placed while it is down", len(servers))
+	}
+	return doctor.Good("the leader of the ensemble answers")
 }
 
 func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {

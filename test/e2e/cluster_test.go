@@ -419,6 +419,7 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	p.RequireUnavailable(t, tokens[2], sale)
 	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "lock nodes")
 	s.RequireNoStart(t, "ZooKeeper, which has the user locks,")
+	require.Equal(t, doctor.Fail, s.Diagnose(t, rig.ExitUnchecked)["locks.ensemble"].Status)
 
 	require.NoError(t, first.Restart())
 	p.RequireReady(t)

@@ -346,27 +346,11 @@ func TestLockNodes(t *testing.T) {
 	verdict(Warn, nodes[0], nodes[1])
 	verdict(Fail, nodes[0], nodes[1], servers[0].Client(t)) // one server under two names
 
-	_, port, err := net.SplitHostPort(servers[0].Addr)
-	require.NoError(t, err)
-	do(t, nodes[2], "REPLICAOF", "127.0.0.1", port)
-	verdict(Fail, nodes...)
-	do(t, nodes[2], "REPLICAOF", "NO", "ONE")
-
-	// Servers that work but refuse INFO, and one that refuses every command.
-	for i, s := range servers {
-		do(t, nodes[i], "ACL", "SETUSER", "default", "-info")
-		assert.Contains(t, verdict(Skipped, nodes...), s.Addr)
-	}
-	do(t, nodes[0], "ACL", "SETUSER", "default", "-ping")
-	verdict(Warn, nodes...)
-	for _, node := range nodes {
-		do(t, node, "ACL", "SETUSER", "default", "+info", "+ping")
-	}
-
+	// One that refuses INFO, and one that does not answer.
+	do(t, nodes[0], "ACL", "SETUSER", "default", "-info")
 	servers[2].Kill()
-	verdict(Warn, nodes...)
-	servers[1].Kill()
-	verdict(Fail, nodes...)
+	found := verdict(Skipped, nodes...)
+	assert.Contains(t, found, servers[0].Addr+", "+servers[2].Addr)
 }
 
 func TestSentinels(t *testing.T) {
@@ -416,32 +400,4 @@ func TestRedisChecksAreReadOnly(t *testing.T) {
 	require.Equal(t, was, dirty())
 	require.NoError(t, rdb.Set(t.Context(), "k", "v", 0).Err())
 	require.NotEqual(t, was, dirty(), "a write would be seen")
-}
-
-func TestZooKeeperEnsemble(t *testing.T) {
-	t.Parallel()
-	servers := env.SharedZooKeeper(t).Servers()
-	verdict := func(servers ...string) Result { return examine(t, ZooKeeper(servers))["locks.ensemble"].Result }
-	require.Equal(t, Good("3 servers of one ensemble"), verdict(servers...))
-	assert.Equal(t, Warn, verdict(servers[0]).Status, "one server may be down")
-	r := verdict(servers[0], servers[1], "127.0.0.1:1")
-	assert.Equal(t, Warn, r.Status)
-	assert.Contains(t, r.Found, "2 of 3 servers serve clients: 127.0.0.1:1: ")
-	r = verdict("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
-	assert.Equal(t, Fail, r.Status)
-	assert.True(t, r.Unasked)
-}
-
-// Ensembles that no server of these tests can be in.
-func TestEnsembleResult(t *testing.T) {
-	leader := zooKeeperReport{addr: "a:1", version: "3.5.10", mode: "leader"}
-	old := zooKeeperReport{addr: "b:1", version: "3.4.14", mode: "follower"}
-	alone := zooKeeperReport{addr: "b:1", version: "3.8.0", mode: "standalone"}
-	for found, second := range map[string]zooKeeperReport{
-		"b:1 has ZooKeeper 3.4.14": old, "a:1 and b:1 lead different ensembles": alone,
-	} {
-		r := ensembleResult([]zooKeeperReport{leader, second})
-		assert.Equal(t, Fail, r.Status)
-		assert.Contains(t, r.Found, found)
-	}
 }
