@@ -148,14 +148,6 @@ type PaymentStore interface {
 	// where tries is the number of earlier tries. The delay is also a lease, so concurrent callers get different
 	// payments.
 	DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error)
-	// DueInquiries returns at most limit pending payments of a provider whose result is to be requested, and delays the
-	// next request of each by wait(age), which is also a lease as in DueRefunds. After a wait of 0 there is none. However many
-	// old payments are due, half of the batch is for those whose buyers wait. A payment is also due when the time to pay its
-	// order ends, and then every wait(0) until the order is closed.
-	DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]Payment, error)
-	// NoteQueried records that the provider has no result of a payment that DueInquiries returned, so that its order can be
-	// closed if the time to pay was over.
-	NoteQueried(ctx context.Context, p Payment) error
 	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
 	// MoveRefunded, which returns the unit. If another call has finished the refund, nothing changes. Error: ErrNotFound.
 	FinishRefund(ctx context.Context, p Payment, at time.Time) (Settled, error)

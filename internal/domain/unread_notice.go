@@ -55,8 +55,6 @@ type NoticeStore interface {
 	UnreadNotices(ctx context.Context, f NoticeFilter) ([]UnreadNotice, error)
 	// CloseNotice closes a notice. Errors: ErrNotFound, ErrInvalidState (it is closed).
 	CloseNotice(ctx context.Context, c NoticeClosing) error
-	// PurgeNotices deletes the notices that were closed before a time.
-	PurgeNotices(ctx context.Context, before time.Time) error
 }
 
 // ClosedNoticeLife is how long a notice is stored after it was closed.

@@ -372,7 +372,7 @@ const (
 	freshPayment = 15 * time.Minute
 )
 
-// DueInquiries implements domain.PaymentStore. Abandoned payments can be due faster than a slow provider answers. Half of
+// DueInquiries is described where package payment declares it. Abandoned payments can be due faster than a slow provider answers. Half of
 // the batch is therefore for fresh ones first. The rest is for whichever has been due the longest.
 func (s *Store) DueInquiries(
 	ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration,
@@ -451,7 +451,7 @@ func nextInquiry(now, created, end time.Time, wait func(age time.Duration) time.
 	return &next
 }
 
-// NoteQueried implements domain.PaymentStore.
+// NoteQueried is described where package payment declares it.
 func (s *Store) NoteQueried(ctx context.Context, p domain.Payment) error {
 	return s.db.Write(ctx, func(tx *gorm.DB) error {
 		return tx.Model(&paymentRow{}).Where("id = ? AND status = ?", p.ID, domain.PaymentPending).Update("queried_at", p.ClaimedAt).Error

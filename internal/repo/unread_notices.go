@@ -117,7 +117,7 @@ func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
 	})
 }
 
-// PurgeNotices implements domain.NoticeStore.
+// PurgeNotices deletes the notices that were closed before a time.
 func (s *Store) PurgeNotices(ctx context.Context, before time.Time) error {
 	return s.db.Write(ctx, func(tx *gorm.DB) error {
 		return tx.Where("closed_at < ?", before).Delete(&noticeRow{}).Error

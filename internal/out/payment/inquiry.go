@@ -26,7 +26,13 @@ const (
 // nor the money. Several instances may run.
 type Inquiry struct {
 	Store interface {
+		// DueInquiries returns at most limit pending payments of a provider whose result is to be requested, and delays the
+		// next request of each by wait(age), which is also a lease, so concurrent callers get different payments. After a wait
+		// of 0 there is none. However many old payments are due, half of the batch is for those whose buyers wait. A payment is
+		// also due when the time to pay its order ends, and then every wait(0) until the order is closed.
 		DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]domain.Payment, error)
+		// NoteQueried records that the provider has no result of a payment that DueInquiries returned, so that its order can
+		// be closed if the time to pay was over.
 		NoteQueried(ctx context.Context, p domain.Payment) error
 	}
 	Query  func(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error)
