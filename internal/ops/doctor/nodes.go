@@ -3,10 +3,8 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -41,53 +39,39 @@ func Sentinels(all map[string]*redis.SentinelClient, master string) Group {
 }
 
 func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, master string) Result {
-	type answer struct {
-		master      string
-		err, quorum error
-	}
-
-	answers := loop.All(slices.Sorted(maps.Keys(all)), func(addr string) answer {
-		at, err := all[addr].GetMasterAddrByName(ctx, master).Result()
-		switch {
-		case errors.Is(err, redis.Nil):
-			return answer{err: fmt.Errorf("the Sentinel %s watches no master %q", addr, master)}
-		case err != nil:
-			return answer{err: fmt.Errorf("the Sentinel %s: %w", addr, err)}
-		}
-
-		a := answer{master: net.JoinHostPort(at[0], at[1])}
+	errs := loop.All(slices.Sorted(maps.Keys(all)), func(addr string) error {
 		if err := all[addr].CkQuorum(ctx, master).Err(); err != nil {
-			a.quorum = fmt.Errorf("the Sentinel %s: %w", addr, err)
+			return fmt.Errorf("the Sentinel %s: %w", addr, err)
 		}
-		return a
+		return nil
 	})
 
-	var masters []string
-	var down, noQuorum error
-	for _, a := range answers {
-		down = cmp.Or(down, a.err)
-		noQuorum = cmp.Or(noQuorum, a.quorum)
-		if a.err == nil && !slices.Contains(masters, a.master) {
-			masters = append(masters, a.master)
+	silent := 0
+	var down, unable error
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case refused(err):
+			unable = cmp.Or(unable, err)
+		default:
+			down = cmp.Or(down, err)
+			silent++
 		}
 	}
 
 	const start = "start the Sentinels, and check SECKILL_REDIS_ADDRS, SECKILL_REDIS_SENTINEL and the firewalls in between"
 	switch {
-	case len(masters) == 0:
+	case silent == len(all):
 		return Unanswered(down, start)
-	case noQuorum != nil:
-		return FromError(Fail, "start the missing Sentinels: SENTINEL CKQUORUM "+master, "no failover is possible: ", noQuorum)
-	case len(masters) > 1:
-		return Bad(Warn, "wait for the end of the failover; if it stays, SENTINEL RESET "+master,
-			"the Sentinels name different masters: %s", strings.Join(masters, ", "))
+	case unable != nil:
+		return FromError(Fail, "check SECKILL_REDIS_SENTINEL, user and password, and start the missing Sentinels: SENTINEL CKQUORUM "+master, "", unable)
 	case down != nil:
 		return FromError(Warn, start, "", down)
 	case len(all) < 3:
 		return Bad(Warn, "name three Sentinels on separate machines", "SECKILL_REDIS_ADDRS has %d: three survive the loss of one", len(all))
 	}
 
-	return Good("%d Sentinels agree on the master", len(all))
+	return Good("%d Sentinels can replace the master", len(all))
 }
 
 // LockNodes returns the check of SECKILL_LOCK_NODES as a whole. nodes is empty if the one Redis holds the locks.
