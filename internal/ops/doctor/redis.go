@@ -106,6 +106,8 @@ func redisFix(err error) string {
 		return "set SECKILL_REDIS_PASSWORD to the password of the server"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "wait until it has loaded its data: redis-cli INFO persistence"
+	case redis.HasErrorPrefix(err, "MISCONF"):
+		return "see the log of Redis: the disk is full or gone, or a fork failed; then BGSAVE, if the error is about a snapshot"
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return "allow the user of SECKILL_REDIS_USERNAME the command PING, and the other commands of the program"
 	}

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,6 +85,23 @@ func TestMisconfiguredRedis(t *testing.T) {
 	do(t, rdb, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 	do(t, rdb, "CONFIG", "SET", "maxmemory", "500kb")
 	want(t, check(t, r), map[string]Status{"redis.eviction": Warn}) // full
+}
+
+// A Redis whose last snapshot has failed refuses all writes, and PING as well.
+func TestFailedSnapshot(t *testing.T) {
+	t.Parallel()
+	r := env.StartRedis(t)
+	rdb := r.Client(t)
+	dir := env.Must(rdb.ConfigGet(t.Context(), "dir").Result())(t)["dir"]
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "dump.rdb", "in the way"), 0o700))
+	do(t, rdb, "CONFIG", "SET", "save", "3600 1")
+	do(t, rdb, "BGSAVE")
+	require.Eventually(t, func() bool { return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "MISCONF") }, time.Minute, 10*time.Millisecond)
+
+	found := check(t, r)["redis.reachable"]
+	assert.Equal(t, Fail, found.Status)
+	assert.Contains(t, found.Found, "MISCONF")
+	assert.Contains(t, found.Change, "log of Redis")
 }
 
 func TestFailedPersistenceStopsWrites(t *testing.T) {
