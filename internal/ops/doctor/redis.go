@@ -37,9 +37,7 @@ type Redis struct {
 }
 
 // redisSettings are read with CONFIG GET one by one, because CONFIG GET * would return passwords.
-var redisSettings = []string{
-	"appendfsync", "stop-writes-on-bgsave-error", "save", "cluster-require-full-coverage",
-}
+var redisSettings = []string{"appendfsync", "cluster-require-full-coverage"}
 
 // Group returns the checks. It does no I/O itself.
 func (n Redis) Group() Group {
@@ -189,10 +187,6 @@ func (n *Redis) checkPersistence(context.Context) Result {
 	switch {
 	case !known:
 		return n.unknown("INFO", "appendonly")
-	case n.info["rdb_last_bgsave_status"] == "err" && n.config["stop-writes-on-bgsave-error"] != "no" && n.config["save"] != "":
-		return Bad(Fail, "see the log of Redis (disk full? fork failed?), then BGSAVE", "the last snapshot failed: Redis refuses all writes (MISCONF)")
-	case aof == "1" && n.info["aof_last_write_status"] == "err":
-		return Bad(Fail, "see the log of Redis: the disk is full or gone", "the append-only file could not be written: Redis refuses all writes")
 	case n.Locks:
 		return Good("losing locks does not oversell: the database decides")
 	case aof != "1" && n.configErr != nil:

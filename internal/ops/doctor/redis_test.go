@@ -104,18 +104,6 @@ func TestFailedSnapshot(t *testing.T) {
 	assert.Contains(t, found.Change, "log of Redis")
 }
 
-func TestFailedPersistenceStopsWrites(t *testing.T) {
-	node := func(info, config map[string]string) Status {
-		return (&Redis{info: info, config: config}).checkPersistence(t.Context()).Status
-	}
-	failed := map[string]string{"aof_enabled": "1", "rdb_last_bgsave_status": "err", "aof_last_write_status": "ok"}
-	good := map[string]string{"save": "60 1000", "appendfsync": "everysec", "stop-writes-on-bgsave-error": "yes"}
-	assert.Equal(t, Fail, node(failed, good))
-	assert.Equal(t, OK, node(failed, map[string]string{"save": "", "appendfsync": "everysec"}), "snapshots are disabled")
-	assert.Equal(t, OK, node(failed, map[string]string{"save": "60 1", "appendfsync": "always", "stop-writes-on-bgsave-error": "no"}))
-	assert.Equal(t, Fail, node(map[string]string{"aof_enabled": "1", "aof_last_write_status": "err"}, good))
-}
-
 // A managed Redis refuses CONFIG, and later INFO and TIME as well.
 func TestRefusedCommandsSkipTheirChecks(t *testing.T) {
 	t.Parallel()
