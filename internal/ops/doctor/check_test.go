@@ -546,6 +546,7 @@ func TestStatusPerSetting(t *testing.T) {
 		{Fail, with(writable, "read_only", "OFF", "super_read_only", "ON")},
 		{Fail, with(writable, "innodb_read_only", "ON")},
 		{Fail, with(writable, "innodb_force_recovery", "1")},
+		{Fail, with(writable, "transaction_read_only", "OFF", "tx_read_only", "ON")},
 		{Fail, with(connections, "max_connections", "1000", "max_user_connections", "90")},
 	} {
 		assert.Equal(t, tc.want, tc.got.Status, tc.got.Found)

@@ -291,7 +291,9 @@ func atoi(text string) int {
 }
 
 func (s *MySQL) checkWritable(context.Context) Result {
-	for _, name := range []string{"read_only", "super_read_only", "innodb_read_only", "innodb_force_recovery", "transaction_read_only"} {
+	// MariaDB before 11.1 has the last one.
+	names := []string{"read_only", "super_read_only", "innodb_read_only", "innodb_force_recovery", "transaction_read_only", "tx_read_only"}
+	for _, name := range names {
 		v := s.global[name]
 		if v == "" || v == "0" || v == "OFF" {
 			continue
