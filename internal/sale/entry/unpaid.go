@@ -2,17 +2,11 @@ package entry
 
 import (
 	"context"
-	"math"
-	"sync/atomic"
 	"time"
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/batch"
 )
-
-// maxUnpaid is the number of unpaid orders, over all sales, at which a user gets no further order of a sale without a
-// limit of its own (domain.Sale.MaxUnpaid). A higher limit_per_user takes its place.
-const maxUnpaid = 50
 
 // UnpaidStore reads the orders of users for the limits of unpaid orders. It is safe for concurrent use.
 type UnpaidStore interface {
@@ -26,50 +20,22 @@ type UnpaidStore interface {
 // Unpaid applies the limits of unpaid orders: to every purchase and before a pass is issued. Concurrent calls share
 // queries. It is safe for concurrent use.
 type Unpaid struct {
-	records   *batch.Batcher[domain.SaleUser, batch.Found[domain.SaleRecord]]
-	unpaid    *batch.Batcher[int64, batch.Found[int]]
-	purchases *purchaseCounters
-}
-
-// purchaseCounters counts the purchases of users per day, the longest time for which an order may be unpaid. A counter is
-// the day since 1970 (16 bits) and its purchases (16 bits). Users share counters, so a number may be too high, never too
-// low. The system provides the memory of those that are used. A ratelimit.Quota would allocate for every buyer of a sale.
-type purchaseCounters [1 << 20]atomic.Uint32
-
-// add counts a purchase and returns the purchases of its day so far, at most 65,535.
-func (c *purchaseCounters) add(userID int64, at time.Time) int {
-	// Choose the counter by Fibonacci hashing: TAOCP volume 3, 6.4.
-	const golden = 0x9E3779B97F4A7C15
-	counter := &c[uint64(userID)*golden>>(64-20)] //nolint:gosec // any bits will do
-	day := uint32(at.Unix()/86400) << 16          //nolint:gosec // 16 bits suffice until 2149
-	for {
-		old := counter.Load()
-		next := max(old, day) + 1
-		n := int(next & math.MaxUint16)
-		if n == 0 {
-			return math.MaxUint16
-		}
-
-		if counter.CompareAndSwap(old, next) {
-			return n
-		}
-	}
+	records *batch.Batcher[domain.SaleUser, batch.Found[domain.SaleRecord]]
+	unpaid  *batch.Batcher[int64, batch.Found[int]]
 }
 
 // NewUnpaid returns Unpaid.
 func NewUnpaid(store UnpaidStore) *Unpaid {
 	return &Unpaid{
-		records:   batch.NewLookup(store.SaleRecords, domain.BatchError),
-		unpaid:    batch.NewLookup(store.UnpaidOrders, domain.BatchError),
-		purchases: new(purchaseCounters),
+		records: batch.NewLookup(store.SaleRecords, domain.BatchError),
+		unpaid:  batch.NewLookup(store.UnpaidOrders, domain.BatchError),
 	}
 }
 
 // MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders and the pass of a waiting room allow the
-// purchase. In mode pass it reads nothing until an unpaid order of the sale has returned its unit. In an open sale
-// without a limit it reads nothing until the user has made maxUnpaid purchases in a day on this server. Errors:
-// ErrUnpaidLimit, ErrUnpaidElsewhere (where a pass is needed, the pass was refused), ErrPassExpired, *RateLimitedError,
-// *DuplicateOrderError, ErrOverloaded, ErrUnavailable.
+// purchase. In mode pass it reads nothing until an unpaid order of the sale has returned its unit, and in an open sale
+// without a limit it reads nothing. Errors: ErrUnpaidLimit, ErrUnpaidElsewhere (where a pass is needed, the pass was
+// refused), ErrPassExpired, *RateLimitedError, *DuplicateOrderError, ErrOverloaded, ErrUnavailable.
 func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 	limited := v.Sale.MaxUnpaid() > 0
 	open := v.Sale.Entry.Mode == domain.EntryOpen
@@ -80,13 +46,9 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 		}
 	}
 
-	switch {
-	case limited && open:
-		return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline), domain.MaxUnpaidOrders)
-	case !limited && u.purchases.add(p.UserID, p.At) > maxUnpaid:
-		return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline), max(maxUnpaid, v.Sale.LimitPerUser))
+	if limited && open {
+		return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline))
 	}
-
 	return nil
 }
 
@@ -114,8 +76,8 @@ func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	return nil
 }
 
-func tooMany(n batch.Found[int], limit int) error {
-	if n.Err == nil && n.Value >= limit {
+func tooMany(n batch.Found[int]) error {
+	if n.Err == nil && n.Value >= domain.MaxUnpaidOrders {
 		return domain.ErrUnpaidElsewhere
 	}
 	return n.Err
@@ -143,5 +105,5 @@ func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, 
 		return record, err
 	}
 
-	return record, tooMany(u.unpaid.DoContext(ctx, 0, userID), domain.MaxUnpaidOrders)
+	return record, tooMany(u.unpaid.DoContext(ctx, 0, userID))
 }

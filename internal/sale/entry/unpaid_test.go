@@ -132,50 +132,6 @@ func TestPassBuysOnce(t *testing.T) {
 	}
 }
 
-// A user with many purchases in a day, in sales without a limit, gets no further order while too many are unpaid. Other
-// users cause no read.
-func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
-	store := &records{unpaid: map[int64]int{7: maxUnpaid, 8: maxUnpaid - 1}}
-	u, v := NewUnpaid(store), limitedSale(0)
-	v.Sale.EndedUnpaid = false
-	for range maxUnpaid {
-		for user := range int64(20) {
-			require.NoError(t, u.MayOrder(purchase(user), v))
-		}
-	}
-	require.Zero(t, store.unpaidReads.Load())
-	require.ErrorIs(t, u.MayOrder(purchase(7), v), domain.ErrUnpaidElsewhere)
-	require.NoError(t, u.MayOrder(purchase(8), v))
-	require.Equal(t, int64(2), store.unpaidReads.Load())
-	many := limitedSale(0)
-	many.Sale.EndedUnpaid, many.Sale.LimitPerUser = false, maxUnpaid+1
-	require.NoError(t, u.MayOrder(purchase(7), many))
-	tomorrow := purchase(7)
-	tomorrow.At = tomorrow.At.Add(24 * time.Hour)
-	require.NoError(t, u.MayOrder(tomorrow, v))
-	store.err = domain.ErrUnavailable
-	require.ErrorIs(t, u.MayOrder(purchase(8), v), domain.ErrUnavailable)
-}
-
-func TestPurchaseCounters(t *testing.T) {
-	c := new(purchaseCounters)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 1000 {
-				c.add(7, start)
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, 8001, c.add(7, start))
-	for range 1 << 16 {
-		c.add(8, start)
-	}
-	require.Equal(t, 1<<16-1, c.add(8, start), "the day stays the same")
-	require.Equal(t, 1, c.add(8, start.Add(24*time.Hour)))
-}
-
 // An open sale with a limit counts the unpaid orders of all sales at the purchase, one without a limit reads nothing. A user
 // with as many active orders as allowed is refused at once: one of them may expire before the lane inserts the new order.
 func TestOpenSaleCountsUnpaidOrders(t *testing.T) {
