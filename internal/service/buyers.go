@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,8 +27,6 @@ const (
 	// soldAgainDelay is the time within which every process notices that a returned unit is sold again. A list that is
 	// read later contains its buyer.
 	soldAgainDelay = time.Second
-	// maxNewBuyers bounds the purchases that are added to a list between two reads. With more, the list is dropped.
-	maxNewBuyers = 10_000
 	// maxLookups bounds the concurrent lookups of buyers' earlier orders, apart from searches by key, which share queries.
 	maxLookups = 16
 	// staleLookupsPerSecond bounds the lookups per second for users missing from an outdated list.
@@ -59,10 +56,9 @@ var ErrTooMany = errors.New("too many")
 // duplicate_order.
 //
 // The list is current while reads of the sale show the same last move of a unit as the read before the list. Otherwise
-// it is kept, and purchases of this process are added to it, but a user outside it may be a buyer of another process
-// until the next read of the list. In lane queue the gate decides about them (answerSoldOut). Otherwise a repeated
-// request is found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is
-// otherwise refused as sold out.
+// it is kept, but a user outside it may have bought since, until the next read of the list. In lane queue the gate decides
+// about them (answerSoldOut). Otherwise a repeated request is found by its key; a user without a key is found among the
+// recentBuyers of this process, or by one of staleLookupsPerSecond queries, and is otherwise refused as sold out.
 // Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
 // again.
 //
@@ -77,8 +73,6 @@ type buyerList struct {
 	began time.Time
 	// When a unit last moved before that read.
 	covers time.Time
-	// Buyers of this process after that, and when they bought.
-	since map[int64]time.Time
 	// When a returned unit was last seen.
 	returned time.Time
 	// Closed when the running read ends; nil if none runs.
@@ -146,19 +140,15 @@ func (l *buyerList) find(
 	users := l.users
 	loaded := l.loaded
 	reading := l.reading
-	_, bought := l.since[userID]
 	l.mu.Unlock()
 
-	if !bought && loaded {
-		_, bought = slices.BinarySearch(users, userID)
-	}
-
-	switch {
-	case bought:
-		return isBuyer, nil
-	case !loaded:
+	if !loaded {
 		return mayBeBuyer, reading
-	case current:
+	}
+	if _, bought := slices.BinarySearch(users, userID); bought {
+		return isBuyer, nil
+	}
+	if current {
 		return noBuyer, nil
 	}
 	return wasNoBuyer, nil
@@ -207,7 +197,6 @@ func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) 
 		l.loaded = true
 		l.began = began
 		l.covers = covers
-		maps.DeleteFunc(l.since, func(_ int64, at time.Time) bool { return at.Before(began) })
 	}
 
 	close(l.reading)
@@ -221,32 +210,5 @@ func (l *buyerList) unitReturned() {
 	defer l.mu.Unlock()
 	if l.loaded || l.reading != nil {
 		l.returned = time.Now()
-	}
-}
-
-func (s *Sales) addBuyer(voucherID, userID int64) {
-	e, ok := s.cache.Get(voucherID)
-	if !ok {
-		return
-	}
-
-	l := &e.buyers
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	switch {
-	case !l.loaded && l.reading == nil:
-		// The first read finds the order.
-	case len(l.since) >= maxNewBuyers:
-		// The sale is not sold out any more: drop the list.
-		l.users = nil
-		l.loaded = false
-		l.since = nil
-		l.returned = time.Now()
-	default:
-		if l.since == nil {
-			l.since = map[int64]time.Time{}
-		}
-		l.since[userID] = time.Now()
 	}
 }

@@ -301,7 +301,6 @@ func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Vouche
 	o, replayed, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), *p)
 	switch {
 	case err == nil:
-		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
 		s.recent.add(p.UserID, p.VoucherID)
 	case errors.Is(err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
@@ -372,7 +371,7 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 		return s.place(ctx, p, v)
 	}
 
-	counts := known == isBuyer
+	counts := known == isBuyer || s.recent.has(p.UserID, p.VoucherID)
 	mayCount := known == mayBeBuyer || known == wasNoBuyer && s.cfg.Sales.staleLookups.Allow()
 	if mayCount && s.lookups.TryAcquire(1) {
 		defer s.lookups.Release(1)
