@@ -105,17 +105,25 @@ type PaymentProvider interface {
 
 // PaymentNotice is a provider's report about a payment.
 type PaymentNotice struct {
-	Ref     string `gorm:"column:provider_ref"`
-	OrderID int64  `gorm:"serializer:optional"`
-	Amount  int64  `gorm:"-"`
+	Source  NoticeSource `json:"source"`
+	Ref     string       `json:"provider_ref,omitempty" gorm:"column:provider_ref"`
+	OrderID int64        `json:"order_id,string,omitempty" gorm:"serializer:optional"`
+	Amount  int64        `json:"-" gorm:"-"`
 	// Empty if the provider does not report it.
-	Currency string `gorm:"-"`
+	Currency string `json:"-" gorm:"-"`
 	// PaymentSucceeded, PaymentFailed, PaymentRefunded or PaymentDisputed.
-	Result PaymentStatus `gorm:"-"`
-	Body   []byte        // as received
-	// The answer to a query.
-	Queried bool `gorm:"-"`
+	Result PaymentStatus `json:"-" gorm:"-"`
+	Body   []byte        `json:"-"` // as received
 }
+
+// NoticeSource is how a notice arrived.
+type NoticeSource string
+
+// The sources of notices.
+const (
+	SourceNotice NoticeSource = "notice" // a call of the webhook
+	SourceQuery  NoticeSource = "query"  // the answer to a query
+)
 
 // Settled is the result of processing a notice, or of the end of a refund.
 type Settled struct {

@@ -12,7 +12,7 @@ type UnreadNotice struct {
 	ID       int64  `json:"id,string"`
 	Provider string `json:"provider"`
 	// As far as it could be read, with Body.
-	Notice PaymentNotice `json:"-" gorm:"embedded"`
+	PaymentNotice
 	// Why it could not be processed.
 	Reason string `json:"reason"`
 	// How often it arrived.
@@ -26,10 +26,10 @@ type UnreadNotice struct {
 // Content returns a hash that identifies a notice. Answers about one payment are one, because a provider may write another
 // time into each.
 func (n UnreadNotice) Content() [sha256.Size]byte {
-	if n.Notice.Queried {
-		return sha256.Sum256([]byte("query " + n.Notice.Ref))
+	if n.Source == SourceQuery {
+		return sha256.Sum256([]byte("query " + n.Ref))
 	}
-	return sha256.Sum256(n.Notice.Body)
+	return sha256.Sum256(n.Body)
 }
 
 // NoticeClosing closes an unread notice after an operator has settled what it is about.

@@ -86,27 +86,11 @@ func (a *api) discardDeadLetter(c *gin.Context, claim *domain.Claim) error {
 
 type unreadNoticeOut struct {
 	*domain.UnreadNotice
-
-	Source  string    `json:"source"`
-	Ref     string    `json:"provider_ref,omitempty"`
-	OrderID domain.ID `json:"order_id,omitempty"`
-	Body    string    `json:"body"`
+	Body string `json:"body"`
 }
 
 func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
-	out := unreadNoticeOut{
-		UnreadNotice: n,
-		Source:       "notice",
-		Ref:          n.Notice.Ref,
-		OrderID:      domain.ID(n.Notice.OrderID),
-		Body:         strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"),
-	}
-
-	if n.Notice.Queried {
-		out.Source = "query"
-	}
-
-	return out
+	return unreadNoticeOut{n, strings.ToValidUTF8(string(n.Body), "\uFFFD")}
 }
 
 func (a *api) listNotices(c *gin.Context) error {

@@ -359,7 +359,7 @@ func TestUnreadNotices(t *testing.T) {
 
 		// The answers to the queries of one payment differ in their times only.
 		for n := range 2 {
-			answer := domain.PaymentNotice{Ref: "pay_old", Queried: true, Body: fmt.Append(nil, 1+n)}
+			answer := domain.PaymentNotice{Source: domain.SourceQuery, Ref: "pay_old", Body: fmt.Append(nil, 1+n)}
 			_, err := e.Payments.Settle(t.Context(), e.provider, answer, domain.Invalid("amount", "is out of range"))
 			require.Error(t, err)
 		}
@@ -367,8 +367,9 @@ func TestUnreadNotices(t *testing.T) {
 		type unread struct {
 			domain.UnreadNotice
 
-			Source, Body string
+			Body string
 
+			Source  string `json:"source"`
 			Ref     string `json:"provider_ref"`
 			OrderID string `json:"order_id"`
 		}

@@ -15,46 +15,23 @@ import (
 
 type noticeRow struct {
 	domain.UnreadNotice
-	Source string
 	// The hash of the notice.
 	Hash []byte `gorm:"column:content"`
 }
 
 func (noticeRow) TableName() string { return "payment_notices" }
 
-// The sources of notices.
-const (
-	sourceNotice = "notice"
-	sourceQuery  = "query"
-)
-
 func newNoticeRow(n domain.UnreadNotice) noticeRow {
 	hash := n.Content()
-	row := noticeRow{
-		UnreadNotice: n,
-		Source:       sourceNotice,
-		Hash:         hash[:],
-	}
-
+	row := noticeRow{UnreadNotice: n, Hash: hash[:]}
 	row.Reason = cut(n.Reason)
 	row.Times = 1
 	row.LastAt = n.ReceivedAt
-	row.Notice.OrderID = max(0, n.Notice.OrderID)
-
-	if row.Notice.Body == nil {
-		row.Notice.Body = []byte{}
+	row.OrderID = max(0, n.OrderID)
+	if row.Body == nil {
+		row.Body = []byte{}
 	}
-	if n.Notice.Queried {
-		row.Source = sourceQuery
-	}
-
 	return row
-}
-
-func (r *noticeRow) notice() domain.UnreadNotice {
-	n := r.UnreadNotice
-	n.Notice.Queried = r.Source == sourceQuery
-	return n
 }
 
 // maxNote bounds a stored reason, in characters.
@@ -76,7 +53,7 @@ func (s *Store) KeepNotice(ctx context.Context, n domain.UnreadNotice) error {
 				"times":   gorm.Expr("payment_notices.times + 1"),
 				"last_at": row.LastAt,
 				"reason":  row.Reason,
-				"body":    row.Notice.Body,
+				"body":    row.Body,
 			}),
 		}).Omit("id").Create(&row).Error
 	})
@@ -84,13 +61,11 @@ func (s *Store) KeepNotice(ctx context.Context, n domain.UnreadNotice) error {
 
 // UnreadNotices implements domain.NoticeStore.
 func (s *Store) UnreadNotices(ctx context.Context, f domain.NoticeFilter) ([]domain.UnreadNotice, error) {
-	q := newest(s.db.Reader(ctx), f.Page)
+	q := newest(s.db.Reader(ctx).Model(&noticeRow{}), f.Page)
 	if f.Open {
 		q = q.Where("closed_at IS NULL")
 	}
-
-	rows, err := list[noticeRow](s, q)
-	return column(rows, (*noticeRow).notice), err
+	return list[domain.UnreadNotice](s, q)
 }
 
 // CloseNotice implements domain.NoticeStore.
@@ -111,7 +86,7 @@ func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
 			At:      c.At,
 			Actor:   c.By,
 			Action:  domain.ActionCloseNotice,
-			OrderID: row.Notice.OrderID,
+			OrderID: row.OrderID,
 			Detail:  fmt.Sprintf("notice %d: %s", c.ID, c.Reason),
 		})
 	})

@@ -96,6 +96,7 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		return domain.Settled{}, err
 	}
+	notice.Source = domain.SourceNotice
 	return s.Settle(ctx, provider, notice, err)
 }
 
@@ -116,10 +117,10 @@ func (s *Payments) Settle(ctx context.Context, provider string, notice domain.Pa
 
 	at := domain.Moment(s.Now())
 	kept := s.Store.KeepNotice(ctx, domain.UnreadNotice{
-		Provider:   provider,
-		Notice:     notice,
-		Reason:     err.Error(),
-		ReceivedAt: at,
+		Provider:      provider,
+		PaymentNotice: notice,
+		Reason:        err.Error(),
+		ReceivedAt:    at,
 	})
 	if kept != nil {
 		return domain.Settled{}, kept

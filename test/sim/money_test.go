@@ -61,7 +61,7 @@ func (l *life) refund(_ *rapid.T, at *server, of target) action {
 
 func (l *life) notify(at *server, provider, signature string, n domain.PaymentNotice, delivered func()) action {
 	return action{name: "webhook", at: at, do: func() string {
-		body, err := json.Marshal(noticeMessage{n, int8(n.Result)})
+		body, err := json.Marshal(noticeMessage{n, n.Amount, n.Currency, int8(n.Result)})
 		if err != nil {
 			return err.Error()
 		}
@@ -498,6 +498,7 @@ func (branch) Notice(signature string, body []byte) (domain.PaymentNotice, error
 	}
 	var m noticeMessage
 	err := json.Unmarshal(body, &m)
+	m.PaymentNotice.Amount, m.PaymentNotice.Currency = m.Amount, m.Currency
 	m.PaymentNotice.Result = domain.PaymentStatus(m.Result)
 	return m.PaymentNotice, err
 }
@@ -505,5 +506,7 @@ func (branch) Notice(signature string, body []byte) (domain.PaymentNotice, error
 // noticeMessage is the form in which the bank sends a notice.
 type noticeMessage struct {
 	domain.PaymentNotice
-	Result int8
+	Amount   int64
+	Currency string
+	Result   int8
 }

@@ -124,9 +124,9 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	// The answer may be the only word of the money, so an operator has to read it.
 	if errors.Is(err, errOtherPayment) && isJSON && !pending {
 		kept := &domain.PaymentNotice{
-			Ref:     p.Ref,
-			Body:    got.notice,
-			Queried: true,
+			Source: domain.SourceQuery,
+			Ref:    p.Ref,
+			Body:   got.notice,
 		}
 		return kept, domain.Invalid("provider_ref", "must be that of the query")
 	}
@@ -140,7 +140,7 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 
 	n, err := parse(got.notice)
 	n.Ref = p.Ref
-	n.Queried = true
+	n.Source = domain.SourceQuery
 	return &n, err
 }
 

@@ -411,7 +411,7 @@ func TestHTTPQuery(t *testing.T) {
 		if want != nil {
 			require.Contains(t, string(got.Body), status)
 			want.Body = got.Body
-			want.Queried = true
+			want.Source = domain.SourceQuery
 		}
 		require.Equal(t, want, got, status)
 	}
@@ -436,7 +436,7 @@ func TestHTTPQuery(t *testing.T) {
 	} {
 		got, err = provide(t, http.StatusOK, unreadable).Query(t.Context(), aPayment)
 		require.Error(t, err)
-		require.Equal(t, &domain.PaymentNotice{Ref: "pay_A", Body: []byte(unreadable), Queried: true}, got, "for an operator")
+		require.Equal(t, &domain.PaymentNotice{Ref: "pay_A", Body: []byte(unreadable), Source: domain.SourceQuery}, got, "for an operator")
 	}
 }
 
