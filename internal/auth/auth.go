@@ -27,8 +27,6 @@ const (
 	sessionTTL = 30 * 24 * time.Hour
 	// SessionMaxAge is the age at which a session ends even if it is refreshed. Its last access token may outlive it.
 	SessionMaxAge = 90 * 24 * time.Hour
-	// MaxSessions bounds the sessions of a user. A login beyond it ends the oldest one.
-	MaxSessions = 50
 )
 
 // Session is one login on one device.
@@ -70,7 +68,7 @@ type Store interface {
 	// OpenSession locks and reads the login request to which g belongs, calls check, and stores the request as check
 	// leaves it. If the code is correct, it also finds or inserts the user newUser with the phone g.Phone, calls confirm,
 	// stores the session s for them, and returns the user. Otherwise, and if there is no such request, the error is
-	// ErrWrongCode. The oldest sessions beyond MaxSessions are revoked.
+	// ErrWrongCode.
 	//
 	// confirm gets the user's second factor, or nil, and reports whether the login had it; then the factor is stored as
 	// confirm leaves it. An error of confirm is returned with the user, and the code stays valid; only ErrWrongTOTP counts

@@ -158,26 +158,6 @@ func TestRotateSessionRespectsMaxAge(t *testing.T) {
 	})
 }
 
-// A login beyond auth.MaxSessions ends the oldest session of the user, and no session of another user.
-func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		open := func(phone string, n int) {
-			login(t, s, phone, fmt.Sprintf("%s-%d", phone, n), now.Add(time.Duration(n)*time.Second))
-		}
-		open("2", 0)
-		for n := range auth.MaxSessions {
-			open("1", n)
-		}
-		require.Empty(t, revoked(t, s))
-		open("1", auth.MaxSessions)
-		open("1", auth.MaxSessions+1)
-		require.Equal(t, []string{"1-0", "1-1"}, revoked(t, s))
-		require.ErrorIs(t, rotate(s, "1-0", 1, now, 0), domain.ErrUnauthenticated)
-		require.NoError(t, rotate(s, "1-2", 1, now, 0))
-		require.NoError(t, rotate(s, "2-0", 1, now, 0))
-	})
-}
-
 // The sessions of a user end one by one, or all at once. Revocations are purged when no token of the session is valid.
 func TestRevokeSessions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

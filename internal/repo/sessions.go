@@ -82,25 +82,10 @@ func (s *Store) OpenSession(
 
 		sess.UserID = u.ID
 		session := newSessionRow(&sess)
-		if err := tx.Create(&session).Error; err != nil {
-			return err
-		}
-
-		return revokeOldest(tx, &sess)
+		return tx.Create(&session).Error
 	})
 
 	return u.User, cmp.Or(err, refusal)
-}
-
-func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
-	var ids []string
-	err := tx.Model(&sessionRow{}).
-		Where("user_id = ? AND revoked_at IS NULL AND expires_at > ?", latest.UserID, latest.CreatedAt).
-		Order("created_at DESC, id").Offset(auth.MaxSessions).Limit(sqldb.PurgeBatch).Pluck("id", &ids).Error
-	if err != nil {
-		return err
-	}
-	return revokeAll(tx, ids, latest.CreatedAt, latest.CreatedAt.Add(auth.SeedTTL))
 }
 
 func findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
