@@ -78,7 +78,8 @@ func decode(c *gin.Context, dst any, option func(*json.Decoder)) error {
 		return bindError(err)
 	}
 
-	switch body = bytes.TrimSpace(body); {
+	body = bytes.TrimSpace(body)
+	switch {
 	case len(body) == 0:
 		return errNoBody
 	case body[0] != '{':
