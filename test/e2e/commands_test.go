@@ -418,8 +418,8 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 				require.Contains(t, []doctor.Status{doctor.OK, doctor.Skipped}, f.Status, "%s: %s", name, f.Found)
 			}
 		}
-		requireStatus(t, found, doctor.OK, "database.schema", "database.checks", "redis.persistence redis "+s.Redis.Addr,
-			"sales.upcoming", "sales.gates")
+		requireStatus(t, found, doctor.OK, "database.schema", "database.checks", "database.isolation",
+			"redis.persistence redis "+s.Redis.Addr, "sales.upcoming", "sales.gates")
 		require.Zero(t, p.Stop(t))
 
 		out := s.DoctorReports(t, " 0 failed, ")

@@ -342,6 +342,8 @@ func TestWellConfiguredDatabase(t *testing.T) {
 		execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
 			"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
 		cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
+		isolation := map[env.Kind]string{env.MariaDB: "tx_isolation", env.MySQL: "transaction_isolation"}[kind]
+		cfg.Params = map[string]string{isolation: "'READ-COMMITTED'"}
 		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Conns: conns, Instances: 3}.Group())
 		allGood(t, found)
 		assert.Len(t, found, 1+len(MySQL{}.Group().Checks))
@@ -367,8 +369,8 @@ func TestMisconfiguredDatabase(t *testing.T) {
 		found := examine(t, m.Group())
 		want(t, found, map[string]Status{
 			"database.reachable": OK, "database.version": OK, "database.schema": Warn, "database.checks": Fail, "database.commit": Fail,
-			"database.binlog": Fail, "database.doublewrite": Warn, "database.connections": Fail, "database.writable": Fail,
-			"database.clock": Fail,
+			"database.binlog": Fail, "database.doublewrite": Warn, "database.isolation": Fail, "database.connections": Fail,
+			"database.writable": Fail, "database.clock": Fail,
 		})
 
 		execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",

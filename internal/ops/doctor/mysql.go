@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -45,6 +46,7 @@ func (s MySQL) Group() Group {
 			{Name: "database.commit", Run: s.checkCommit},
 			{Name: "database.binlog", Run: s.checkBinlog},
 			{Name: "database.doublewrite", Run: s.checkDoublewrite},
+			{Name: "database.isolation", Run: s.checkIsolation},
 			{Name: "database.connections", Run: s.checkConnections},
 			{Name: "database.writable", Run: s.checkWritable},
 			{Name: "database.replication", Run: s.checkReplication},
@@ -250,6 +252,18 @@ func (s *MySQL) checkDoublewrite(context.Context) Result {
 		return Bad(Warn, "innodb_doublewrite = ON in my.cnf and a restart, unless the file system writes pages atomically (ZFS)",
 			"innodb_doublewrite = %s: a page half written in a power failure cannot be repaired", v)
 	}
+}
+
+// checkIsolation finds a proxy that loses what the program sets. A purchase would read its pass as of the begin of its
+// transaction, not as another purchase with the pass has left it.
+func (s *MySQL) checkIsolation(context.Context) Result {
+	// MariaDB before 11.1 has the second one.
+	level := cmp.Or(s.session["transaction_isolation"], s.session["tx_isolation"])
+	if level != "READ-COMMITTED" {
+		return Bad(Fail, "let the program set it for its sessions: do not use a proxy that shares connections between sessions",
+			"the program's sessions are %s, not READ-COMMITTED: a pass may buy twice, and gap locks slow the row that every buyer updates", level)
+	}
+	return Good("the program's sessions are READ-COMMITTED")
 }
 
 // spareConnections are reserved for operators, monitoring and the commands of the program.
