@@ -237,7 +237,8 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 
 func (x *examination) checkEnsemble(ctx context.Context) doctor.Result {
 	servers := x.env.Config.ZooKeeperServers()
-	z, err := lock.NewZooKeeper(servers)
+	// A third of it is the time for a server that hangs, after which the check asks the next one.
+	z, err := lock.NewZooKeeper(servers, lock.WithSessionTimeout(1500*time.Millisecond))
 	if err == nil {
 		// Its end may take longer than a check.
 		x.clients = append(x.clients, z)

@@ -402,6 +402,14 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	ensemble := env.StartZooKeeper(t)
 	s := rig.RealStack(t).With("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))
 	require.Equal(t, doctor.OK, s.Diagnose(t, 0)["locks.ensemble"].Status)
+	hanging := "SECKILL_LOCK_NODES=zk://" + ensemble.Servers()[0]
+	for range 2 {
+		silent := env.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+		defer silent.Close()
+		hanging += "," + silent.Addr().String()
+	}
+	_, out := s.With(hanging).Run(t, "doctor")
+	require.Contains(t, out, "the leader of the ensemble answers", "the doctor asks one server after the other")
 	p := s.Serve(t)
 	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
 	p.MustPlace(t, tokens[0], sale)
