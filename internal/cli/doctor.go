@@ -247,7 +247,11 @@ func (x *examination) checkEnsemble(ctx context.Context) doctor.Result {
 
 	switch {
 	case err != nil:
-		return doctor.Unanswered(err, "start the servers, and check SECKILL_LOCK_NODES, their logs and the firewalls in between")
+		// It may be down as well as hang: the client waits for both.
+		r := doctor.FromError(doctor.Fail, "start the servers, and check SECKILL_LOCK_NODES, their logs and the firewalls in between",
+			"no answer in time of a leader: ", err)
+		r.Unasked = true
+		return r
 	case len(servers) < 3:
 		return doctor.Bad(doctor.Warn, "name at least three servers of an ensemble", "SECKILL_LOCK_NODES names %d: no order is placed while it is down", len(servers))
 	}
