@@ -30,10 +30,11 @@ func SetText(dst, src *string, field string, least, most int, bad *InvalidError)
 	}
 }
 
-// CheckReason returns an *InvalidError if a reason that staff give for an action is missing, too long or not readable.
-func CheckReason(reason string) error {
+// CheckReason is SetText of a reason that staff give for an action. It returns an *InvalidError if that is missing, too long or
+// not readable.
+func CheckReason(reason *string) error {
 	var bad InvalidError
-	SetText(new(string), &reason, "reason", 1, maxTitle, &bad)
+	SetText(reason, reason, "reason", 1, maxTitle, &bad)
 	return bad.Err()
 }
 

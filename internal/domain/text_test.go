@@ -41,6 +41,9 @@ func TestText(t *testing.T) {
 	var text string
 	SetText(&text, new("One\r\nTwo"), "rules", 0, 7, new(InvalidError))
 	assert.Equal(t, "One\nTwo", text)
+	change := StockChange{Delta: 1, Reason: strings.Repeat("\r\n", 250) + "found"}
+	require.NoError(t, change.Validate())
+	assert.Len(t, change.Reason, maxTitle, "as long as its column")
 	assert.False(t, refused("", optional))
 	assert.True(t, refused("", required))
 }

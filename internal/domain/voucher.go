@@ -566,11 +566,11 @@ type StockChange struct {
 }
 
 // Validate returns an *InvalidError if the change is not acceptable for any sale.
-func (c StockChange) Validate() error {
+func (c *StockChange) Validate() error {
 	var bad InvalidError
 	if c.Delta == 0 || c.Delta < -MaxStock || c.Delta > MaxStock {
 		bad.Add("delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
 	}
-	SetText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
+	SetText(&c.Reason, &c.Reason, "reason", 1, maxTitle, &bad)
 	return bad.Err()
 }

@@ -116,7 +116,7 @@ func (a *api) closeNotice(c *gin.Context, claim *domain.Claim, id int64) error {
 		return err
 	}
 
-	if err := domain.CheckReason(in.Reason); err != nil {
+	if err := domain.CheckReason(&in.Reason); err != nil {
 		return err
 	}
 

@@ -89,7 +89,7 @@ func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id 
 		}
 	}
 
-	if err := domain.CheckReason(reason); err != nil {
+	if err := domain.CheckReason(&reason); err != nil {
 		return domain.Order{}, err
 	}
 
