@@ -130,6 +130,9 @@ func (o operation) invalidVariants() []operation {
 		x.path, x.body = path, body
 		all = append(all, x)
 	}
+	if strings.HasPrefix(o.path, "/api/v1/") {
+		add(o.path+"?%", o.body)
+	}
 	if o.has("path", "id") && !strings.Contains(o.path, "/dead-letters/") {
 		add(strings.Replace(o.path, "999", "0", 1), o.body)
 	}
