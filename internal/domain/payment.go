@@ -146,7 +146,7 @@ type PaymentStore interface {
 	// the order does not exist; Settled.Order then has only an id. If the provider or the buyer's bank has returned the
 	// money, the order of the payment is refunded unless it was redeemed. Notices may arrive in any order, and repeating one
 	// changes nothing. Errors: ErrNotFound (the ref was not begun, and no money arrived), *InvalidError (the ref belongs to
-	// another payment, or an earlier notice had another amount).
+	// another payment, or the money that arrived or went back is not that of the payment).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
 	// BeginRefund applies MoveRefund, whatever m.Move is, and makes the refund of the order's payment due. If the order
 	// has no successful payment, it applies MoveRefunded as well. If an earlier run of the request began the refund, it

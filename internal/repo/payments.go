@@ -372,8 +372,8 @@ const (
 	freshPayment = 15 * time.Minute
 )
 
-// DueInquiries is described where package payment declares it. Abandoned payments can be due faster than a slow provider answers. Half of
-// the batch is therefore for fresh ones first. The rest is for whichever has been due the longest.
+// DueInquiries is described where package payment declares it. Abandoned payments can be due faster than a slow provider
+// answers. Half of the batch is therefore for fresh ones first. The rest is for whichever has been due the longest.
 func (s *Store) DueInquiries(
 	ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration,
 ) ([]domain.Payment, error) {
