@@ -176,7 +176,7 @@ func (m model) settle(name string, n domain.PaymentNotice) string {
 		return "invalid"
 	}
 	open := !p.status.Received()
-	if n.Result.Received() && !open && p.amount != n.Amount {
+	if n.Result.Received() && (!open || n.Result.Returned()) && p.amount != n.Amount {
 		return "invalid"
 	}
 	if n.Result.Received() {
