@@ -61,7 +61,7 @@ const (
 )
 
 // demoContent returns the shops, pictures and vouchers of a new demo. At now, one sale is running, one is upcoming and one has
-// ended. The server writes the texts in the language of the user who starts it. The texts contain no time of day.
+// ended. The texts are in the language of the environment, and contain no time of day.
 func demoContent(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
 	now = domain.Moment(now)
 	shops := []domain.Shop{

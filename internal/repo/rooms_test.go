@@ -72,7 +72,7 @@ func TestJoinRoom(t *testing.T) {
 }
 
 // A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago. The lobby
-// contains the buyers who joined before the start, and nobody who joins during it.
+// has all buyers who joined before the start. A buyer who joins during the start comes after them.
 func TestStartRoom(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
 		join(t, s, 30, -1)

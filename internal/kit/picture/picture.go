@@ -64,7 +64,8 @@ var formats = []format{
 	{"GIF8?a", gif.DecodeConfig, gifParts, gif.Decode},
 }
 
-// decodeJPEG decodes a JPEG file. Some cameras and programs leave out the end marker, which nobody misses but the decoder.
+// decodeJPEG decodes a JPEG file. Some cameras and programs leave out the end marker, which viewers
+// do not require, but image/jpeg does.
 func decodeJPEG(r io.Reader) (image.Image, error) {
 	return jpeg.Decode(io.MultiReader(r, strings.NewReader("\xff\xd9")))
 }

@@ -158,14 +158,26 @@ func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 	// Amount and currency count even if another field is missing or cannot be read.
 	var n notice
 	_ = decode(got.notice, &n)
-	amount, whole := wholeNumber(unquoted(n.Amount))
-	other := len(n.Amount) > 0 && string(n.Amount) != "null" && (!whole || max(amount, -amount) != p.Amount)
-	currency := strings.ToUpper(strings.TrimSpace(n.Currency))
-	if other || currency != "" && !strings.EqualFold(currency, p.Currency) {
-		return fmt.Errorf("the refund is not complete: %s %s of %d %s", n.Amount, currency, p.Amount, p.Currency)
+	if !n.isWhole(p) {
+		return fmt.Errorf("the refund is not complete: %s %s of %d %s", n.Amount, n.Currency, p.Amount, p.Currency)
 	}
 
 	return nil
+}
+
+// isWhole reports whether the answer to a refund names all of the money of p. A field that it leaves out says so too.
+func (n *notice) isWhole(p domain.Payment) bool {
+	currency := strings.TrimSpace(n.Currency)
+	if currency != "" && !strings.EqualFold(currency, p.Currency) {
+		return false
+	}
+	if len(n.Amount) == 0 || string(n.Amount) == "null" {
+		return true
+	}
+
+	// Some providers write money that goes back with a minus.
+	amount, readable := wholeNumber(unquoted(n.Amount))
+	return readable && max(amount, -amount) == p.Amount
 }
 
 // Notice implements domain.PaymentProvider.

@@ -54,7 +54,7 @@ func Verify(secrets domain.Keyring, body []byte, signature string, now time.Time
 		return fmt.Errorf("%w: the signature is %s old", domain.ErrUnauthenticated, age)
 	}
 
-	// Whoever sends many values for a large body does not make this server compute as many.
+	// One HMAC per secret, however many values a signature has: the sender of a wrong one may choose their number.
 	signed := signedText(stamp, body)
 	right := secrets.Any(func(secret []byte) bool {
 		want := domain.MAC(secret, signed)

@@ -68,7 +68,7 @@ type Admission struct {
 	Paused  bool   `json:"paused,omitempty"`
 	Message string `json:"message,omitempty"`
 
-	// Position counts from 1, and Ahead is the number of buyers before it. Only buyers who wait for their turn have them.
+	// Position counts from 1, and Ahead is the number of buyers before it. Both are absent in other states than waiting.
 	Position int  `json:"position,omitempty"`
 	Ahead    *int `json:"ahead,omitempty"`
 	// ETA is the time until the turn, in seconds; 0 if unknown.

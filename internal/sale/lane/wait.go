@@ -49,7 +49,7 @@ func (w *waits) end(orderID int64, moved chan struct{}) {
 	w.byOrder[orderID] = rest
 }
 
-// Moved notifies the buyers of this process who wait for an order. A worker of any process has committed or failed it.
+// Moved wakes the requests of this process that wait for an order, after a worker of any process committed or failed it.
 // Messages may be lost, so waiting buyers also read the ticket from time to time.
 func (l *Queue) Moved(orderID int64) {
 	l.waits.mu.Lock()
