@@ -68,6 +68,8 @@ async function run(voucherID, p) {
   if (expired()) pressed = Date.now(); // the login took long, but it has just ended
   const intent = `seckill.intent.${user}.${voucherID}`;
   let early = 0;
+  // A press that repeats an earlier one may have its order already, which the stock then includes.
+  const before = forTab.get(intent) === null ? sales.sale(voucherID)?.stock : undefined;
   const room = sales.sale(voucherID)?.entry?.mode === "room";
   let pass; // of a sale that needs one
   // A press that repeats an earlier one may have its order already, so it needs a pass only if the server says so.
@@ -99,7 +101,7 @@ async function run(voucherID, p) {
       const headers = pass && { "X-Entry-Pass": pass };
       const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keyUnder(intent), headers, timeout: TIMEOUT });
       forTab.set(intent, null);
-      if (session.user()?.id === user) accepted(voucherID, answer, setState);
+      if (session.user()?.id === user) accepted(voucherID, answer, before, setState);
       return;
     } catch (problem) {
       if (problem.code === "other_user") return;
@@ -196,8 +198,8 @@ async function pauseBeforeRetry(problem, failures, setState) {
   unsubscribe();
 }
 
-function accepted(voucherID, answer, setState) {
-  sales.bought(voucherID);
+function accepted(voucherID, answer, before, setState) {
+  sales.bought(voucherID, before);
   if (answer.status !== "queued") {
     mine.put(answer);
     rooms.done(voucherID);

@@ -350,60 +350,62 @@ for(let[of,v2]of sales)!found.has(of)&&!v2.preview&&Date.parse(v2.end_at)<=now2&
 for(let[of,v2]of found)sales.set(of,began<known.get(of)?.until?{...v2,stock:Math.min(v2.stock,known.get(of).stock)}:v2)}
 async function readPast(){try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){error=problem2}
 changes6.emit()}var known=new Map;function atMost(id,stock,until){known.set(id,{stock,until}),sales.has(id)&&sales.set(id,
-{...sales.get(id),stock}),changes6.emit()}var soldOut=id=>atMost(id,0,performance.now()),bought=id=>sales.has(id)&&atMost(
-id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){return running??=(async()=>{let id=only;try{
-await read(id),loaded||=!id,failures=0,error=null}catch(problem2){id&&gone.includes(problem2.code)?(sales.delete(id),missing4=
-id):(++failures>1||!(id?sales.has(id):loaded)||!navigator.onLine)&&(error=problem2)}changes6.emit()})().finally(()=>{running=
-null,schedule()}),running}function more2(){return pages2+=PAGES,refresh()}var others=new Map;function one(id){if(sales.has(
-id))return sales.get(id);let o2=others.get(id)??{voucher:null,next:0};return others.set(id,o2),!o2.voucher&&performance.
-now()>=o2.next&&(o2.next=performance.now()+RETRY3,orNull(get(`/vouchers/${id}`)).then(v2=>{o2.voucher=v2,changes6.emit()})),
-o2.voucher}function pause(){if(failures>0)return backoff(failures,1e3,15e3);let now2=now(),near=time=>Math.abs(Date.parse(
-time)-now2)<SOON,wait2=SLOW;for(let v2 of sales.values())near(v2.begin_at)||near(v2.end_at)?wait2=OPEN:["on_sale","sold_\
-out"].includes(stateOf2(v2,now2))&&(wait2=Math.min(wait2,OPEN+quiet*QUIET));return wait2*(.7+.6*Math.random())}function schedule(){
-clearTimeout(timer2),watching&&!document.hidden&&(timer2=setTimeout(refresh,pause()))}function watch2(id=null){return[watching,
-only,missing4]=[!0,id,null],running?running.then(refresh):refresh(),()=>{watching=!1,clearTimeout(timer2)}}function start4(){
-document.addEventListener("visibilitychange",()=>{document.hidden?clearTimeout(timer2):watching&&refresh()}),addEventListener(
-"online",()=>watching&&refresh()),addEventListener("offline",()=>{error={code:"network"},changes6.emit()})}var FIRST2=600,MOST2=8e3,RETRIES=20,TIMEOUT4=8e3,EXPIRY=18e4,SPREAD2=2e3,EARLY_RETRIES=5,PROOFS=3,retryable=["network","\
+{...sales.get(id),stock}),changes6.emit()}var soldOut=id=>atMost(id,0,performance.now());function bought(id,before2=1/0){
+sales.has(id)&&atMost(id,Math.max(Math.min(sales.get(id).stock,before2-1),0),performance.now()+LAG)}function refresh(){return running??=
+(async()=>{let id=only;try{await read(id),loaded||=!id,failures=0,error=null}catch(problem2){id&&gone.includes(problem2.
+code)?(sales.delete(id),missing4=id):(++failures>1||!(id?sales.has(id):loaded)||!navigator.onLine)&&(error=problem2)}changes6.
+emit()})().finally(()=>{running=null,schedule()}),running}function more2(){return pages2+=PAGES,refresh()}var others=new Map;
+function one(id){if(sales.has(id))return sales.get(id);let o2=others.get(id)??{voucher:null,next:0};return others.set(id,
+o2),!o2.voucher&&performance.now()>=o2.next&&(o2.next=performance.now()+RETRY3,orNull(get(`/vouchers/${id}`)).then(v2=>{
+o2.voucher=v2,changes6.emit()})),o2.voucher}function pause(){if(failures>0)return backoff(failures,1e3,15e3);let now2=now(),
+near=time=>Math.abs(Date.parse(time)-now2)<SOON,wait2=SLOW;for(let v2 of sales.values())near(v2.begin_at)||near(v2.end_at)?
+wait2=OPEN:["on_sale","sold_out"].includes(stateOf2(v2,now2))&&(wait2=Math.min(wait2,OPEN+quiet*QUIET));return wait2*(.7+
+.6*Math.random())}function schedule(){clearTimeout(timer2),watching&&!document.hidden&&(timer2=setTimeout(refresh,pause()))}
+function watch2(id=null){return[watching,only,missing4]=[!0,id,null],running?running.then(refresh):refresh(),()=>{watching=
+!1,clearTimeout(timer2)}}function start4(){document.addEventListener("visibilitychange",()=>{document.hidden?clearTimeout(
+timer2):watching&&refresh()}),addEventListener("online",()=>watching&&refresh()),addEventListener("offline",()=>{error={
+code:"network"},changes6.emit()})}var FIRST2=600,MOST2=8e3,RETRIES=20,TIMEOUT4=8e3,EXPIRY=18e4,SPREAD2=2e3,EARLY_RETRIES=5,PROOFS=3,retryable=["network","\
 rate_limited","overloaded","unavailable","order_in_progress","internal"],purchases=new Map,changes7=topic(),onChange5=changes7.
 on,purchase=voucherID=>purchases.get(voucherID)?.state??{is:"idle"};async function press(voucherID){let p2=purchases.get(
 voucherID);if(!p2?.running){p2||purchases.set(voucherID,p2={state:{is:"idle"}}),p2.running=!0;try{await run(voucherID,p2)}finally{
 p2.running=!1,["buying","waiting"].includes(p2.state.is)&&(p2.state={is:"idle"}),p2.user!==session.user()?.id&&purchases.
 delete(voucherID),changes7.emit(voucherID)}}}async function run(voucherID,p2){let setState=state2=>{p2.state=state2,changes7.
 emit(voucherID)},pressed=Date.now(),expired2=()=>Date.now()-pressed>EXPIRY,user2=p2.user=await buyer(setState,expired2);
-if(!user2)return;expired2()&&(pressed=Date.now());let intent=`seckill.intent.${user2}.${voucherID}`,early=0,room=sale(voucherID)?.
-entry?.mode==="room",pass,enter=(room?!place(voucherID).pass:sale(voucherID)?.entry?.mode==="pass")&&forTab.get(intent)===
-null,renewed=!1,challenge=null,refusals=0;for(let failures2=0;session.user()?.id===user2;){setState({is:"buying",tries:failures2,
-joining:room&&enter});try{if(enter){let body;(challenge||demanded(sale(voucherID)))&&(setState({is:"buying",tries:failures2,
-joining:room,proving:!0}),body={solution:await solution(voucherID,challenge)},challenge=null,setState({is:"buying",tries:failures2,
-joining:room}));let admission=await postMine(`/vouchers/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});if(forget(
-voucherID),room){session.user()?.id===user2&&begin(voucherID,user2,admission);return}({pass}=admission)}enter=!1,room&&(pass=
-place(voucherID).pass??pass);let headers2=pass&&{"X-Entry-Pass":pass},answer=await postMine(`/vouchers/${voucherID}/orde\
-rs`,{as:user2,key:keyUnder(intent),headers:headers2,timeout:TIMEOUT4});forTab.set(intent,null),session.user()?.id===user2&&
-accepted(voucherID,answer,setState);return}catch(problem2){if(problem2.code==="other_user")return;if(problem2.code==="un\
-authenticated"){if(setState({is:"idle"}),!await login({again:!0}))return;pressed=Date.now();continue}if(problem2.code===
-"duplicate_order"){if(forTab.set(intent,null),session.user()?.id!==user2)return;done(voucherID),setState({is:"bought",order:problem2.
-orderId,already:!0}),fetchOne(problem2.orderId).catch(()=>{});return}if(problem2.code==="entry_required"&&!renewed&&(renewed=
-!0,enter=!room,enter||await renew2(voucherID)))continue;if(problem2.code==="challenge_required"&&problem2.challenge&&++refusals<
-PROOFS){forget(voucherID),{challenge}=problem2;continue}let repeat=retryable.includes(problem2.code)&&problem2.retryAfter<
-EXPIRY;if(repeat||forTab.set(intent,null),problem2.code==="sale_not_started"&&early++<EARLY_RETRIES){await sleep(150+Math.
-random()*150);continue}if(!repeat||++failures2>RETRIES){reject(voucherID,problem2,setState,repeat);return}if(await pauseBeforeRetry(
-problem2,failures2,setState),renewed=!1,expired2()){reject(voucherID,problem2,setState,!0);return}}}}async function buyer(setState,expired2){
-for(let failures2=0;!session.user();){session.pending()&&setState({is:"buying",tries:failures2});try{await session.token()}catch(problem2){
-if(problem2.code==="unauthenticated"){if(setState({is:"idle"}),!await login())return;continue}if(retryable.includes(problem2.
-code)&&++failures2<=RETRIES?await pauseBeforeRetry(problem2,failures2,setState):failures2=1/0,failures2===1/0||expired2()){
-setState({is:"refused",problem:problem2,since:performance.now()});return}}}return session.user().id}function keyUnder(name){
-let key=forTab.get(name)??newKey();return forTab.set(name,key),key}function reject(voucherID,problem2,setState,open3=!1){
-problem2.code==="sold_out"&&soldOut(voucherID),setState({is:"refused",problem:problem2,open:open3,since:performance.now()})}
-async function pauseBeforeRetry(problem2,failures2,setState){let pause2=problem2.retryAfter+backoff(failures2-1,FIRST2,MOST2)+
-(problem2.status===503?Math.random()*SPREAD2:0);setState({is:"waiting",why:problem2,at:performance.now()+pause2});let wake=new AbortController,
-unsubscribe=session.on(()=>wake.abort());await sleep(pause2,wake.signal),unsubscribe()}function accepted(voucherID,answer,setState){
-if(bought(voucherID),answer.status!=="queued"){put(answer),done(voucherID),setState({is:"bought",order:answer.id});return}
-let now2=new Date().toISOString();put({id:answer.order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queued",
-created_at:now2,expires_at:now2}),setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2||
-order2.status==="queued")return;let p2=purchases.get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status==="f\
-ailed"?reject(order2.voucher_id,{code:order2.reason||"internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),
-p2.state={...p2.state,is:"bought"}):p2.state={is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[
-id,p2]of purchases)p2.running||p2.user===user2?.id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
+if(!user2)return;expired2()&&(pressed=Date.now());let intent=`seckill.intent.${user2}.${voucherID}`,early=0,before2=forTab.
+get(intent)===null?sale(voucherID)?.stock:void 0,room=sale(voucherID)?.entry?.mode==="room",pass,enter=(room?!place(voucherID).
+pass:sale(voucherID)?.entry?.mode==="pass")&&forTab.get(intent)===null,renewed=!1,challenge=null,refusals=0;for(let failures2=0;session.
+user()?.id===user2;){setState({is:"buying",tries:failures2,joining:room&&enter});try{if(enter){let body;(challenge||demanded(
+sale(voucherID)))&&(setState({is:"buying",tries:failures2,joining:room,proving:!0}),body={solution:await solution(voucherID,
+challenge)},challenge=null,setState({is:"buying",tries:failures2,joining:room}));let admission=await postMine(`/vouchers\
+/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});if(forget(voucherID),room){session.user()?.id===user2&&begin(voucherID,
+user2,admission);return}({pass}=admission)}enter=!1,room&&(pass=place(voucherID).pass??pass);let headers2=pass&&{"X-Entr\
+y-Pass":pass},answer=await postMine(`/vouchers/${voucherID}/orders`,{as:user2,key:keyUnder(intent),headers:headers2,timeout:TIMEOUT4});
+forTab.set(intent,null),session.user()?.id===user2&&accepted(voucherID,answer,before2,setState);return}catch(problem2){if(problem2.
+code==="other_user")return;if(problem2.code==="unauthenticated"){if(setState({is:"idle"}),!await login({again:!0}))return;
+pressed=Date.now();continue}if(problem2.code==="duplicate_order"){if(forTab.set(intent,null),session.user()?.id!==user2)
+return;done(voucherID),setState({is:"bought",order:problem2.orderId,already:!0}),fetchOne(problem2.orderId).catch(()=>{});
+return}if(problem2.code==="entry_required"&&!renewed&&(renewed=!0,enter=!room,enter||await renew2(voucherID)))continue;if(problem2.
+code==="challenge_required"&&problem2.challenge&&++refusals<PROOFS){forget(voucherID),{challenge}=problem2;continue}let repeat=retryable.
+includes(problem2.code)&&problem2.retryAfter<EXPIRY;if(repeat||forTab.set(intent,null),problem2.code==="sale_not_started"&&
+early++<EARLY_RETRIES){await sleep(150+Math.random()*150);continue}if(!repeat||++failures2>RETRIES){reject(voucherID,problem2,
+setState,repeat);return}if(await pauseBeforeRetry(problem2,failures2,setState),renewed=!1,expired2()){reject(voucherID,problem2,
+setState,!0);return}}}}async function buyer(setState,expired2){for(let failures2=0;!session.user();){session.pending()&&
+setState({is:"buying",tries:failures2});try{await session.token()}catch(problem2){if(problem2.code==="unauthenticated"){
+if(setState({is:"idle"}),!await login())return;continue}if(retryable.includes(problem2.code)&&++failures2<=RETRIES?await pauseBeforeRetry(
+problem2,failures2,setState):failures2=1/0,failures2===1/0||expired2()){setState({is:"refused",problem:problem2,since:performance.
+now()});return}}}return session.user().id}function keyUnder(name){let key=forTab.get(name)??newKey();return forTab.set(name,
+key),key}function reject(voucherID,problem2,setState,open3=!1){problem2.code==="sold_out"&&soldOut(voucherID),setState({
+is:"refused",problem:problem2,open:open3,since:performance.now()})}async function pauseBeforeRetry(problem2,failures2,setState){
+let pause2=problem2.retryAfter+backoff(failures2-1,FIRST2,MOST2)+(problem2.status===503?Math.random()*SPREAD2:0);setState(
+{is:"waiting",why:problem2,at:performance.now()+pause2});let wake=new AbortController,unsubscribe=session.on(()=>wake.abort());
+await sleep(pause2,wake.signal),unsubscribe()}function accepted(voucherID,answer,before2,setState){if(bought(voucherID,before2),
+answer.status!=="queued"){put(answer),done(voucherID),setState({is:"bought",order:answer.id});return}let now2=new Date().
+toISOString();put({id:answer.order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queued",created_at:now2,expires_at:now2}),
+setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2||order2.status==="queued")
+return;let p2=purchases.get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status==="failed"?reject(order2.voucher_id,
+{code:order2.reason||"internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),p2.state={...p2.state,
+is:"bought"}):p2.state={is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[id,p2]of purchases)p2.
+running||p2.user===user2?.id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),

@@ -107,9 +107,14 @@ function atMost(id, stock, until) {
   changes.emit();
 }
 
-// soldOut records that a sale has no stock left, bought that it has just accepted an order of the visitor.
+// soldOut records that a sale has no stock left.
 export const soldOut = (id) => atMost(id, 0, performance.now());
-export const bought = (id) => sales.has(id) && atMost(id, Math.max(sales.get(id).stock - 1, 0), performance.now() + LAG);
+
+// bought records that a sale has accepted an order of the visitor, and had the stock `before` when it was requested. An answer
+// that was read since then may include the order.
+export function bought(id, before = Infinity) {
+  if (sales.has(id)) atMost(id, Math.max(Math.min(sales.get(id).stock, before - 1), 0), performance.now() + LAG);
+}
 
 // refresh reads the sales now. Concurrent calls share one request.
 export function refresh() {
