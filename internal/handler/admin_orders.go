@@ -52,7 +52,7 @@ func (a *api) searchOrders(c *gin.Context) error {
 
 func (a *api) findOrders(c *gin.Context, phone string) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := service.SearchFilter{
 		ID:        q.id("id"),
 		VoucherID: q.id("voucher_id"),

@@ -35,7 +35,7 @@ func requestRowID(r *domain.AdminRequest) int64 { return r.ID }
 
 func (a *api) listChanges(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := domain.AuditFilter{
 		VoucherID: q.id("voucher_id"),
 		OrderID:   q.id("order_id"),
@@ -90,7 +90,7 @@ func newRequestOut(r *domain.AdminRequest) requestOut {
 
 func (a *api) listRequests(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := domain.RequestFilter{
 		UserID: q.id("actor_id"),
 		Target: c.Query("target"),

@@ -127,8 +127,8 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		now := drawn[time.Time](t, "now")
 		a := &api{Config: Config{Now: func() time.Time { return now }}, shown: newSnapshots()}
 		page := pageRequest{
-			Page:    domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
-			cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))},
+			Page: domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
+			keys: domain.NewKeyring([]byte("a secret")),
 		}
 		vouchers := []*domain.Voucher{&v, &v}[:rapid.IntRange(0, 2).Draw(t, "vouchers")]
 		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return a.voucher(*v) },

@@ -78,8 +78,8 @@ func readInSlot[T any](ctx context.Context, slots *semaphore.Weighted, read func
 // many.
 //
 // Routes of visitors have no limit in general: they are answered from memory, or have a limit of their own. The exceptions
-// take a token of the address (visit) when they turn to the database: pages of vouchers beyond the catalog, and shops of
-// hm-dianping that are not cached. A payment notice takes nothing, because nothing happens without the signature of the
+// take a token of the address (visit) when they turn to the database: pages of vouchers beyond the catalog, and shops
+// and pictures that are not cached. A payment notice takes nothing, because nothing happens without the signature of the
 // provider. Most requests of staff take nothing either: merchants create sales by scripts.
 type limits struct {
 	orders, entries, polls, exports, refreshes, users, addresses, rows limit

@@ -63,7 +63,7 @@ func newDeadLetterOut(l *domain.DeadLetter) deadLetterOut {
 
 func (a *api) listDeadLetters(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	if q.err != nil {
 		return q.err
 	}
@@ -95,7 +95,7 @@ func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 
 func (a *api) listNotices(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := domain.NoticeFilter{
 		Open: word(q, "state", func(s string) (bool, bool) { return true, s == "open" }, "must be open"),
 		Page: page.Page,
@@ -159,7 +159,7 @@ func newOrderEventOut(e *domain.OrderEvent) orderEventOut { return orderEventOut
 
 func (a *api) listOrderEvents(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := domain.EventFilter{
 		OrderID: q.id("order_id"),
 		Status:  word(q, "status", domain.ParseEventStatus, "must be pending, delivered or failed"),

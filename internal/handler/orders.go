@@ -158,7 +158,7 @@ func writeMoved(c *gin.Context, o domain.Order, err error) error {
 
 func (a *api) listOrders(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := domain.OrderFilter{
 		UserID: caller(c).UserID,
 		Status: q.orderStatus(),

@@ -18,7 +18,7 @@ import (
 // is the err, the values mean nothing.
 type query struct {
 	c   *gin.Context
-	err error // *domain.InvalidError or *domain.RateLimitedError
+	err error // *domain.InvalidError
 }
 
 func (q *query) refuse(name, format string, args ...any) {
@@ -93,8 +93,8 @@ func (q *query) orderStatus() domain.OrderStatus {
 	return word(q, "status", domain.ParseOrderStatus, "is not a status of an order")
 }
 
-func (q *query) page(k cursors) pageRequest {
-	p := pageRequest{list: q.c.FullPath(), cursors: k}
+func (q *query) page(keys domain.Keyring) pageRequest {
+	p := pageRequest{list: q.c.FullPath(), keys: keys}
 	p.Limit = domain.DefaultPageSize
 
 	if s := q.c.Query("limit"); s != "" {
@@ -105,30 +105,10 @@ func (q *query) page(k cursors) pageRequest {
 		p.Limit = int(n)
 	}
 
-	cursor := q.c.Query("cursor")
-	if cursor == "" || q.err != nil {
-		return p
+	if cursor := q.c.Query("cursor"); cursor != "" && !p.open(cursor) {
+		q.refuse("cursor", "must be a next_cursor of this list")
 	}
-
-	var ok bool
-	if p.after, ok = k.open(p.list, cursor); !ok {
-		if q.err = k.visit(q.c); q.err == nil {
-			q.refuse("cursor", "must be a next_cursor of this list")
-		}
-		return p
-	}
-
-	// The cursor is authentic.
-	p.Before, _ = strconv.ParseInt(p.after, 10, 64)
 	return p
-}
-
-// cursors authenticates the cursors of lists: a made-up cursor, or that of another list, is refused without a query.
-// They do not expire.
-type cursors struct {
-	keys domain.Keyring
-	// Counts a refused cursor against the client's address.
-	visit func(*gin.Context) error
 }
 
 // cursorTag is the number of bytes of a truncated HMAC. A forged cursor reveals nothing: it only costs a query.
@@ -141,20 +121,8 @@ func cursorMAC(secret []byte, list, position string) []byte {
 	return domain.MAC(secret, []byte(list+"\n"+position))[:cursorTag]
 }
 
-func (k cursors) seal(list, position string) string {
-	return cursorText.EncodeToString(append(cursorMAC(k.keys.Signer(), list, position), position...))
-}
-
-func (k cursors) open(list, cursor string) (string, bool) {
-	raw, err := cursorText.DecodeString(cursor)
-	if err != nil || len(raw) <= cursorTag {
-		return "", false
-	}
-	position := string(raw[cursorTag:])
-	return position, k.keys.Any(func(secret []byte) bool { return hmac.Equal(raw[:cursorTag], cursorMAC(secret, list, position)) })
-}
-
-// pageRequest is the page that a request selects.
+// pageRequest is the page that a request selects. Cursors are authenticated: a made-up one, or that of another list, is refused
+// without a query. They do not expire.
 type pageRequest struct {
 	// Before is 0 if the items of the list have no numbers.
 	domain.Page
@@ -162,14 +130,27 @@ type pageRequest struct {
 	// The position of the cursor; empty: the beginning.
 	after string
 	// The pattern of the route.
-	list    string
-	cursors cursors
+	list string
+	keys domain.Keyring
+}
+
+// open moves the page behind a cursor. It returns false if that is not one of the list.
+func (p *pageRequest) open(cursor string) bool {
+	raw, err := cursorText.DecodeString(cursor)
+	if err != nil || len(raw) <= cursorTag {
+		return false
+	}
+
+	p.after = string(raw[cursorTag:])
+	// Authentic, if it is one.
+	p.Before, _ = strconv.ParseInt(p.after, 10, 64)
+	return p.keys.Any(func(secret []byte) bool { return hmac.Equal(raw[:cursorTag], cursorMAC(secret, p.list, p.after)) })
 }
 
 func (p *pageRequest) next(n int, position string) *string {
 	if n < p.Limit {
 		return nil
 	}
-	cursor := p.cursors.seal(p.list, position)
+	cursor := cursorText.EncodeToString(append(cursorMAC(p.keys.Signer(), p.list, position), position...))
 	return &cursor
 }

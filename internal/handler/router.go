@@ -140,10 +140,9 @@ func New(cfg Config) http.Handler {
 type api struct {
 	Config
 
-	errors  *errorWriter
-	limits  *limits
-	cursors cursors
-	staff   *staff
+	errors *errorWriter
+	limits *limits
+	staff  *staff
 	// The answers about vouchers, by id, and about lists of them, by filter.
 	shown, lists snapshots
 	// Those about shops, for writeCached.
@@ -163,7 +162,6 @@ func newAPI(cfg Config) *api {
 			unavailable: &rate.Sometimes{Interval: time.Second},
 		},
 		limits:      limits,
-		cursors:     cursors{cfg.CursorKeys, limits.visit},
 		shown:       newSnapshots(),
 		lists:       newSnapshots(),
 		answers:     newAnswers(),

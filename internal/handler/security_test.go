@@ -358,11 +358,11 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 	assert.Equal(t, 400/20, reports)
 }
 
-// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down, with a token or a made-up cursor. Refusals
+// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down, with a token or without. Refusals
 // that wait do not count as reads, of which 64 can run at a time.
 func TestRefusalWaits(t *testing.T) {
 	e := start(t, limited)
-	for path, c := range map[string]client{"/api/v1/orders": e.buyer(1), vouchersPath + "?cursor=bWFkZSB1cA": e.guest()} {
+	for path, c := range map[string]client{"/api/v1/orders": e.buyer(1), "/api/v1/images/none": e.guest().bad()} {
 		var began time.Time
 		untilLimited(t, 5000, func() answer { began = time.Now(); return c.direct("GET", path, nil) })
 		assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond, path)

@@ -24,7 +24,7 @@ func (a *api) showShop(c *gin.Context, id int64) error {
 
 func (a *api) listShops(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	if q.err != nil {
 		return q.err
 	}

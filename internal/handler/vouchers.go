@@ -139,7 +139,7 @@ var parseSaleState = oneOf(domain.StateUpcoming, domain.StateOnSale, domain.Stat
 // not ended.
 func (a *api) listVouchers(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := domain.VoucherFilter{ShopID: q.id("shop_id"), Page: page.Page}
 	if q.err != nil {
 		return q.err
@@ -247,7 +247,7 @@ var parseTab = oneOf(domain.SaleTabs...)
 
 func (a *api) browseVouchers(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(a.cursors)
+	page := q.page(a.CursorKeys)
 	f := domain.StaffFilter{
 		Tab:    cmp.Or(word(q, "tab", parseTab, "must be running, upcoming, drafts, ended or all"), domain.TabAll),
 		Search: q.text("search"),
