@@ -93,8 +93,8 @@ type statsStream struct {
 	admin auth.Identity
 	// The last second in an event.
 	sent time.Time
-	// The last event's id.
-	event int64
+	// The number of events.
+	events int
 }
 
 // load returns the statistics with the seconds that are not sent yet. Further errors: ErrForbidden and
@@ -140,15 +140,11 @@ func (s *statsStream) run(stats statsOut) {
 }
 
 func (s *statsStream) send(stats *statsOut) bool {
-	// A second that is certainly over.
-	at := stats.At.Unix() - 2
 	if n := len(stats.Seconds); n > 0 {
 		s.sent = stats.Seconds[n-1].At
-		at = s.sent.Unix()
 	}
 
-	// Ids grow even if the clock is set back.
-	s.event = max(s.event+1, at)
+	s.events++
 	data, err := json.Marshal(stats)
-	return err == nil && s.stream.send("stats", strconv.FormatInt(s.event, 10), data)
+	return err == nil && s.stream.send("stats", strconv.Itoa(s.events), data)
 }
