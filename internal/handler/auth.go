@@ -45,14 +45,6 @@ func adminOf(c *gin.Context) domain.Actor {
 	return domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}
 }
 
-func identityOf(c *gin.Context) (auth.Identity, bool) {
-	id, ok := c.Get(identityKey)
-	if !ok {
-		return auth.Identity{}, false
-	}
-	return id.(auth.Identity), true
-}
-
 func (a *api) sendCode(c *gin.Context) error {
 	var in struct {
 		Phone string `json:"phone"`

@@ -40,17 +40,6 @@ var securityEvents = []securityEvent{
 	eventWebhook, eventPassForged, eventUnknownCode, eventErased, eventCrossOrigin, eventTOTPRequired, eventTOTPFailed,
 }
 
-// loginRoutes are the routes whose rate limits protect logins.
-var loginRoutes = map[string]bool{
-	"/api/v1/auth/code":    true,
-	"/api/v1/auth/login":   true,
-	"/api/v1/auth/refresh": true,
-	"/user/code":           true,
-	"/user/login":          true,
-	"/api/user/code":       true,
-	"/api/user/login":      true,
-}
-
 // eventOf returns the security event of a refused request, or "" if the refusal is none. This is the one place that
 // decides it.
 func eventOf(c *gin.Context, err error) securityEvent {
@@ -78,7 +67,7 @@ func eventOf(c *gin.Context, err error) securityEvent {
 		return eventForbidden
 	case errors.Is(err, domain.ErrEntryRequired) && (c.GetHeader(passHeader) != "" || c.GetHeader(ticketHeader) != ""):
 		return eventPassForged
-	case loginRoutes[route] && errors.As(err, &limited):
+	case errors.As(err, &limited) && (c.GetString(loginPhoneKey) != "" || route == "/api/v1/auth/refresh"):
 		return eventLoginBlocked
 	case errors.Is(err, domain.ErrUnknownCode):
 		return eventUnknownCode
@@ -125,7 +114,7 @@ func (s *securityLog) observe(c *gin.Context, err error) {
 	}
 }
 
-// loginPhoneKey is the context key of the phone in the request, as typed.
+// loginPhoneKey is the context key of the phone in a request for a code or a login, as typed.
 const loginPhoneKey = "login_phone"
 
 func (s *securityLog) record(c *gin.Context, e securityEvent) {
@@ -138,7 +127,7 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 		"event", string(e), "network", auth.Network(address(c.Request)), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
 	}
 
-	if id, ok := identityOf(c); ok {
+	if id, ok := c.Value(identityKey).(auth.Identity); ok {
 		attrs = append(attrs, "user_id", id.UserID)
 	}
 	if phone := c.GetString(loginPhoneKey); phone != "" {
