@@ -19,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -338,5 +339,8 @@ func TestPreferredWait(t *testing.T) {
 	}
 }
 
-// Router returns the routes of the result of New.
-func Router(h http.Handler) *gin.Engine { return h.(server).router }
+// Routes returns the routes of New.
+func Routes(cfg Config) gin.RoutesInfo {
+	cfg.Metrics = prometheus.NewRegistry()
+	return newRouter(cfg).Routes()
+}

@@ -23,7 +23,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -81,7 +80,6 @@ type environment struct {
 	revoked *auth.Revocations
 	admins  *auth.Admins
 	rooms   *entry.Rooms // do not run
-	engine  *gin.Engine
 	handler http.Handler
 	url     string
 	http    *http.Client
@@ -237,8 +235,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	}
 	e.Search = &service.Search{Store: e.store, Live: e.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
 	s.change(&e.Config)
-	h := handler.New(e.Config)
-	e.engine, e.handler = handler.Router(h), h
+	e.handler = handler.New(e.Config)
 	t.Cleanup(func() {
 		require.Empty(t, e.leaks(), "log or metrics have secrets")
 		if !e.damaged {
@@ -246,7 +243,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 			e.checkInvariants()
 		}
 	})
-	srv := httptest.NewServer(h)
+	srv := httptest.NewServer(e.handler)
 	t.Cleanup(srv.Close)
 	t.Cleanup(e.SaleSubscribers.Close)
 	t.Cleanup(e.Subscribers.Close) // runs before srv.Close, which waits for the streams

@@ -56,7 +56,7 @@ func TestHmdpVisit(t *testing.T) {
 func TestHmdpPrefix(t *testing.T) {
 	e := start(t)
 	handlers, prefixed := map[string]string{}, 0
-	for _, r := range e.engine.Routes() {
+	for _, r := range handler.Routes(e.Config) {
 		handlers[r.Method+" "+r.Path] = r.Handler
 	}
 	for _, route := range hmdpRoutes(t) {

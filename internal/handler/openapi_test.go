@@ -48,7 +48,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 	for _, o := range operations(t) {
 		documented = append(documented, o.name)
 	}
-	for _, r := range e.engine.Routes() {
+	for _, r := range handler.Routes(e.Config) {
 		served = append(served, r.Method+" "+ginParam.ReplaceAllString(r.Path, "{$1}"))
 	}
 	assert.ElementsMatch(t, documented, served)

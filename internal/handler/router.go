@@ -109,6 +109,10 @@ var apiDocument = sync.OnceValue(func() *snapshot {
 
 // New returns the handler of the public port. It panics if its metrics are registered already.
 func New(cfg Config) http.Handler {
+	return answerHead(identifyClient(newRouter(cfg), ParseProxies(cfg.TrustedProxies), cfg.Log))
+}
+
+func newRouter(cfg Config) *gin.Engine {
 	engine := newEngine()
 	a := newAPI(cfg)
 	hm := newHmdp(a)
@@ -133,7 +137,7 @@ func New(cfg Config) http.Handler {
 	r.operations(v1)
 	r.hmdp(hm, purchases)
 
-	return server{engine, answerHead(identifyClient(engine, ParseProxies(cfg.TrustedProxies), cfg.Log))}
+	return engine
 }
 
 // api is what the handlers of all resources share.
@@ -384,11 +388,6 @@ func (r *routes) operations(v1 *gin.RouterGroup) {
 	v1.POST("/admin/rush", r.administer, wrap(r.requireDemo), r.once(r.startRush))
 	v1.GET("/admin/rush", r.administer, wrap(r.requireDemo), wrap(r.showRush))
 	v1.DELETE("/admin/rush", r.administer, wrap(r.requireDemo), wrap(r.stopRush))
-}
-
-type server struct {
-	router *gin.Engine
-	http.Handler
 }
 
 // refuseMethod answers a method that a path does not have. gin has set Allow to the others.

@@ -408,7 +408,7 @@ func TestRoutesThatStoreRowsAreLimited(t *testing.T) {
 		_, allowed := untilLimited(t, 60, func() answer { return buyer.direct(method, path, nil) })
 		assert.Equal(t, 50, allowed, pattern)
 	}
-	for _, r := range handler.Router(e.handler).Routes() {
+	for _, r := range handler.Routes(e.Config) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && !others.MatchString(r.Path) {
 			refused(r.Method, r.Path)
 		}
@@ -435,7 +435,7 @@ func TestRoutesOfUsersAreLimited(t *testing.T) {
 
 	var waiting sync.WaitGroup
 	var private atomic.Int64
-	for _, r := range handler.Router(e.handler).Routes() {
+	for _, r := range handler.Routes(e.Config) {
 		route := r.Method + " " + r.Path
 		path := strings.ReplaceAll(r.Path, ":id", "1")
 		if r.Method == http.MethodHead || guest.raw(r.Method, path, struct{}{}).status != http.StatusUnauthorized {

@@ -69,7 +69,7 @@ func TestRolesAsDocumented(t *testing.T) {
 		clients[role] = e.staff("1390000100"+string(rune('0'+i)), role).bad()
 	}
 	got := map[string][]domain.Role{}
-	for _, route := range e.engine.Routes() {
+	for _, route := range handler.Routes(e.Config) {
 		if !strings.HasPrefix(route.Path, "/api/v1/admin/") {
 			continue
 		}
