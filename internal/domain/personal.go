@@ -7,8 +7,6 @@ import (
 
 // SessionRecord is what the export of a user's data says about a session.
 type SessionRecord struct {
-	// The cursor of the next page; it is not exported.
-	ID        string     `json:"-"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
@@ -19,10 +17,13 @@ type SessionRecord struct {
 
 // LoginCodeRecord is a request for a login code. Anybody can make one for any phone number.
 type LoginCodeRecord struct {
-	// LoginID is the cursor of the next page. It is not exported.
-	LoginID   string    `json:"-"`
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// FactorRecord is a second factor of a user, without its secret.
+type FactorRecord struct {
+	EnrolledAt time.Time `json:"enrolled_at"`
 }
 
 // EventRecord is an event of an order, and its delivery to the merchant's system.
@@ -48,20 +49,18 @@ type PlaceRecord struct {
 	JoinedAt  time.Time `json:"joined_at"`
 }
 
-// PersonalStore reads the data of one user for the export. Its methods return at most limit records, in a fixed order,
-// and the error ErrUnavailable.
+// PersonalStore reads the data of one user for the export, in a fixed order. The limits of logins, keys and sales bound it to a
+// few thousand records of a kind. Error: ErrUnavailable.
 type PersonalStore interface {
-	// SessionsOf returns the sessions whose ids follow after.
-	SessionsOf(ctx context.Context, userID int64, after string, limit int) ([]SessionRecord, error)
-	// LoginCodesOf returns the requests for codes of a phone number whose ids follow after.
-	LoginCodesOf(ctx context.Context, phone, after string, limit int) ([]LoginCodeRecord, error)
-	// SecondFactorsOf returns when the user's second factors were enrolled: none or one.
-	SecondFactorsOf(ctx context.Context, userID int64) ([]time.Time, error)
-	// KeysOf returns the keys that follow after.
-	KeysOf(ctx context.Context, userID int64, after string, limit int) ([]KeyRecord, error)
-	// PlacesOf returns the places in rooms of vouchers whose ids follow after. The places of a sale are deleted a week
-	// after its end.
-	PlacesOf(ctx context.Context, userID, after int64, limit int) ([]PlaceRecord, error)
+	SessionsOf(ctx context.Context, userID int64) ([]SessionRecord, error)
+	// LoginCodesOf returns the requests for codes of a phone number.
+	LoginCodesOf(ctx context.Context, phone string) ([]LoginCodeRecord, error)
+	// SecondFactorsOf returns none or one.
+	SecondFactorsOf(ctx context.Context, userID int64) ([]FactorRecord, error)
+	// KeysOf returns the keys that are not stored with orders.
+	KeysOf(ctx context.Context, userID int64) ([]KeyRecord, error)
+	// PlacesOf returns the places in rooms. Those of a sale are deleted a week after its end.
+	PlacesOf(ctx context.Context, userID int64) ([]PlaceRecord, error)
 	// PaymentsOf returns all payments of the orders, oldest first. It does not check the owner.
 	PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]Payment, error)
 	// EventsOf returns all events of the orders, oldest first. It does not check the owner.

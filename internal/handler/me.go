@@ -16,7 +16,7 @@ import (
 const (
 	// exportTimeout bounds an export, which is longer than other answers.
 	exportTimeout = 10 * time.Second
-	// maxExports bounds the concurrent reads of exports. An export has one page of records in memory.
+	// maxExports bounds the concurrent reads of exports. An export has the records of one read in memory.
 	maxExports = 8
 )
 
@@ -27,9 +27,6 @@ type (
 
 		CreatedAt time.Time `json:"created_at"`
 	}
-	exportedFactor struct {
-		EnrolledAt time.Time `json:"enrolled_at"`
-	}
 	exportedOrder struct {
 		orderOut
 
@@ -38,7 +35,7 @@ type (
 	}
 )
 
-// exportMe streams all data of the caller, one page of records at a time. It contains no token, code or hash: a copy of
+// exportMe streams all data of the caller, as it is read. It contains no token, code or hash: a copy of
 // the file gives no access.
 func (a *api) exportMe(c *gin.Context) error {
 	id := caller(c)
@@ -81,11 +78,15 @@ func (w *exportWriter) write(b []byte) {
 	}
 }
 
-func (w *exportWriter) value(v any) {
-	b, err := json.Marshal(v)
+func (w *exportWriter) fail(err error) {
 	if w.err == nil {
 		w.err = err
 	}
+}
+
+func (w *exportWriter) value(v any) {
+	b, err := json.Marshal(v)
+	w.fail(err)
 	w.write(b)
 }
 
@@ -105,9 +106,7 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 
 	first := true
 	for r, err := range records {
-		if w.err == nil {
-			w.err = err
-		}
+		w.fail(err)
 		if w.err != nil {
 			return
 		}
@@ -122,18 +121,18 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 	w.write([]byte("]"))
 }
 
-// pages returns the records of all pages, converted. read returns the page after a position, the zero value for the first
-// page, and at most domain.MaxPageSize records; position is that of a record. read is called in one of the slots, and gives
-// the client fileWriteTimeout for the next part, even if none of the records is in the file.
-func pages[S, T, K any](
-	c *gin.Context, slots *semaphore.Weighted, position func(*S) K, read func(after K) ([]S, error), convert func(*S) T,
+// pages returns the records of all pages, converted. read returns the page before an id, 0 for the first page, and at most
+// domain.MaxPageSize records. It is called in one of the slots, and gives the client fileWriteTimeout for the next part, even if
+// none of the records is in the file.
+func pages[S, T any](
+	c *gin.Context, slots *semaphore.Weighted, id func(*S) int64, read func(before int64) ([]S, error), convert func(*S) T,
 ) iter.Seq2[T, error] {
 	conn := http.NewResponseController(c.Writer)
 
 	return func(yield func(T, error) bool) {
-		var after K
+		var before int64
 		for {
-			page, err := readInSlot(c.Request.Context(), slots, func() ([]S, error) { return read(after) })
+			page, err := readInSlot(c.Request.Context(), slots, func() ([]S, error) { return read(before) })
 			if err != nil {
 				var none T
 				yield(none, err)
@@ -153,17 +152,17 @@ func pages[S, T, K any](
 				return
 			}
 
-			after = position(&page[len(page)-1])
+			before = id(&page[len(page)-1])
 		}
 	}
 }
 
-func writeRecords[T, Owner, K any](
-	a *api, w *exportWriter, name string, of Owner, read func(context.Context, Owner, K, int) ([]T, error), position func(*T) K,
-) {
-	writeArray(w, name, pages(w.c, a.exportReads, position, func(after K) ([]T, error) {
-		return read(w.c.Request.Context(), of, after, domain.MaxPageSize)
-	}, itself))
+// writeRecords writes the records of which there are few enough for one read.
+func writeRecords[T, Owner any](a *api, w *exportWriter, name string, of Owner, read func(context.Context, Owner) ([]T, error)) {
+	ctx := w.c.Request.Context()
+	records, err := readInSlot(ctx, a.exportReads, func() ([]T, error) { return read(ctx, of) })
+	w.fail(err)
+	w.field(name, append([]T{}, records...))
 }
 
 func pageBefore(id int64) domain.Page { return domain.Page{Before: id, Limit: domain.MaxPageSize} }
@@ -171,13 +170,9 @@ func pageBefore(id int64) domain.Page { return domain.Page{Before: id, Limit: do
 // exportAccount writes how the user logs in. The requests for login codes are those of the last day, without the codes and
 // their requesters, who may be anybody. Second factors have no secrets here.
 func (a *api) exportAccount(w *exportWriter, u *domain.User) {
-	writeRecords(a, w, "sessions", u.ID, a.Store.SessionsOf, func(s *domain.SessionRecord) string { return s.ID })
-	writeRecords(a, w, "login_codes", u.Phone, a.Store.LoginCodesOf, func(c *domain.LoginCodeRecord) string { return c.LoginID })
-
-	writeArray(w, "second_factors", pages(w.c, a.exportReads,
-		func(enrolled *time.Time) time.Time { return *enrolled },
-		func(time.Time) ([]time.Time, error) { return a.Store.SecondFactorsOf(w.c.Request.Context(), u.ID) },
-		func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} }))
+	writeRecords(a, w, "sessions", u.ID, a.Store.SessionsOf)
+	writeRecords(a, w, "login_codes", u.Phone, a.Store.LoginCodesOf)
+	writeRecords(a, w, "second_factors", u.ID, a.Store.SecondFactorsOf)
 }
 
 // exportOrders writes the orders without their redeem codes, with which another person could use them.
@@ -233,6 +228,6 @@ func (a *api) exportActions(w *exportWriter, userID int64) {
 		return a.Store.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
 	}, newRequestOut))
 
-	writeRecords(a, w, "idempotency_keys", userID, a.Store.KeysOf, func(k *domain.KeyRecord) string { return k.Key })
-	writeRecords(a, w, "waiting_rooms", userID, a.Store.PlacesOf, func(p *domain.PlaceRecord) int64 { return p.VoucherID })
+	writeRecords(a, w, "idempotency_keys", userID, a.Store.KeysOf)
+	writeRecords(a, w, "waiting_rooms", userID, a.Store.PlacesOf)
 }

@@ -101,20 +101,16 @@ func whereIdle(db *gorm.DB, since time.Time) *gorm.DB {
 }
 
 // SessionsOf implements domain.PersonalStore.
-func (s *Store) SessionsOf(ctx context.Context, userID int64, after string, limit int) ([]domain.SessionRecord, error) {
-	return list[domain.SessionRecord](s, s.db.Reader(ctx).Model(&sessionRow{}).
-		Where("user_id = ? AND id > ?", userID, after).Order("id").Limit(limit))
+func (s *Store) SessionsOf(ctx context.Context, userID int64) ([]domain.SessionRecord, error) {
+	return list[domain.SessionRecord](s, s.db.Reader(ctx).Model(&sessionRow{}).Where("user_id = ?", userID).Order("created_at, id"))
 }
 
 // LoginCodesOf implements domain.PersonalStore.
-func (s *Store) LoginCodesOf(ctx context.Context, phone, after string, limit int) ([]domain.LoginCodeRecord, error) {
-	return list[domain.LoginCodeRecord](s, s.db.Reader(ctx).Model(&loginRequestRow{}).
-		Where("phone = ? AND login_id > ?", phone, after).Order("login_id").Limit(limit))
+func (s *Store) LoginCodesOf(ctx context.Context, phone string) ([]domain.LoginCodeRecord, error) {
+	return list[domain.LoginCodeRecord](s, s.db.Reader(ctx).Model(&loginRequestRow{}).Where("phone = ?", phone).Order("created_at, login_id"))
 }
 
 // SecondFactorsOf implements domain.PersonalStore.
-func (s *Store) SecondFactorsOf(ctx context.Context, userID int64) ([]time.Time, error) {
-	var enrolled []time.Time
-	err := s.db.Reader(ctx).Model(&secondFactorRow{}).Where("user_id = ?", userID).Pluck("enrolled_at", &enrolled).Error
-	return enrolled, s.db.Translate(err)
+func (s *Store) SecondFactorsOf(ctx context.Context, userID int64) ([]domain.FactorRecord, error) {
+	return list[domain.FactorRecord](s, s.db.Reader(ctx).Model(&secondFactorRow{}).Where("user_id = ?", userID))
 }

@@ -227,7 +227,6 @@ func (s *Store) keepAnswer(ctx context.Context, c *domain.Claim, a domain.Answer
 }
 
 // KeysOf implements domain.PersonalStore.
-func (s *Store) KeysOf(ctx context.Context, userID int64, after string, limit int) ([]domain.KeyRecord, error) {
-	return list[domain.KeyRecord](s, s.db.Reader(ctx).Table("idempotency_keys").
-		Where("user_id = ? AND idem_key > ?", userID, []byte(after)).Order("idem_key").Limit(limit))
+func (s *Store) KeysOf(ctx context.Context, userID int64) ([]domain.KeyRecord, error) {
+	return list[domain.KeyRecord](s, s.db.Reader(ctx).Table("idempotency_keys").Where("user_id = ?", userID).Order("idem_key"))
 }

@@ -392,10 +392,9 @@ func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
 }
 
 // PlacesOf implements domain.PersonalStore. There are few rooms, and the place of a user is found by its primary key.
-func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([]domain.PlaceRecord, error) {
+func (s *Store) PlacesOf(ctx context.Context, userID int64) ([]domain.PlaceRecord, error) {
 	return list[domain.PlaceRecord](s, s.db.Reader(ctx).Select("p.voucher_id, p.number, p.joined_at").Table("rooms r").
-		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id AND p.user_id = ?", userID).
-		Where("r.voucher_id > ?", after).Order("r.voucher_id").Limit(limit))
+		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id AND p.user_id = ?", userID).Order("r.voucher_id"))
 }
 
 func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
