@@ -23,25 +23,28 @@ var ErrGateReplaced = fmt.Errorf("%w: the gate was loaded after a loss of data",
 // admits no purchase until it is rebuilt.
 var ErrGateBroken = errors.New("the gate cannot be read")
 
-// Admission is a purchase that the gate has admitted. Its unit is reserved in Redis, and it waits in the queue for the
-// transaction that commits it as an order or fails it with a reason. Times are UTC with milliseconds.
+// Admission is a purchase on its way to an order. In lane queue the gate has admitted it: its unit is reserved in Redis, and it
+// waits in the queue for the transaction that commits it as an order or fails it with a reason. Times are UTC with
+// milliseconds.
 type Admission struct {
+	// 0 until the lane has one.
 	OrderID   int64
 	UserID    int64
 	VoucherID int64
 	Amount    int64
 	Currency  string
-	Limit     int
-	At        time.Time
+	// The most active orders of this voucher per user.
+	Limit int
+	At    time.Time
 	// PayTimeout is that of the sale at the time of the admission; 0 selects the default of the server.
 	PayTimeout time.Duration
-	// The offer of what is bought; zero if an earlier release admitted it.
+	// The offer of what is bought; zero if it is unknown, or an earlier release admitted it.
 	OfferID OfferID
 	// The round of the pass of a waiting room; 0 without one.
 	Round uint32
 	// The position in the queue of the voucher, from 1, assigned by the gate.
 	Place int64
-	// Without its name; nil for a request without an Idempotency-Key.
+	// Nil for a request without an Idempotency-Key. In the queue it has no name.
 	Key *RequestKey
 	// Nil unless the request is sampled.
 	Trace *Trace

@@ -62,11 +62,3 @@ func (o *Order) Bought() Offer {
 	}
 	return *o.Offer
 }
-
-// OfferID returns the id of the offer that is bought.
-func (p *Purchase) OfferID() OfferID {
-	if p.Offer == nil {
-		return OfferID{}
-	}
-	return p.Offer.ID
-}

@@ -101,61 +101,22 @@ type Order struct {
 
 // Purchase is a buyer's request for one unit of an open sale. A lane turns it into an order.
 type Purchase struct {
-	UserID    int64
-	VoucherID int64
-	Amount    int64
-	Currency  string
+	// What is known of the order. The lane sets its id.
+	Admission
 	// Nil if it is unknown.
-	Offer *Offer
-	// The most active orders of this voucher per user.
-	Limit     int
+	Offer     *Offer
 	Window    Window
-	At        time.Time
 	ExpiresAt time.Time
-	// PayTimeout is that of the sale; 0 if ExpiresAt follows from the default of the server.
-	PayTimeout time.Duration
 	// The deadline of the answer to the buyer.
 	Deadline time.Time
 	// In lane queue, how long the buyer waits for the outcome.
 	Wait time.Duration
-	// Nil for a request without an Idempotency-Key.
-	Key *RequestKey
 	// The entry pass of the request; empty if there is none.
 	Pass string
-	// The round of the pass of a waiting room; 0 without one.
-	Round uint32
 	// SoldOut means that the buyer gets no unit: lane queue only finds out whether an order of the buyer is the answer.
 	SoldOut bool
 	// Fence is the context of the user's lock in lane lock. The order must not be committed after it has ended.
 	Fence context.Context
-	// Nil unless the request is sampled.
-	Trace *Trace
-}
-
-// Admission returns the purchase as the gate is to admit it.
-func (p *Purchase) Admission(orderID int64) Admission {
-	return Admission{
-		OrderID:    orderID,
-		UserID:     p.UserID,
-		VoucherID:  p.VoucherID,
-		Amount:     p.Amount,
-		Currency:   p.Currency,
-		Limit:      p.Limit,
-		At:         p.At,
-		PayTimeout: p.PayTimeout,
-		OfferID:    p.OfferID(),
-		Round:      p.Round,
-		Key:        p.Key,
-		Trace:      p.Trace,
-	}
-}
-
-// Order returns the order for a purchase. Its slot is assigned by the database.
-func (p *Purchase) Order(id int64) Order {
-	a := p.Admission(id)
-	o := a.Order(p.ExpiresAt)
-	o.Offer = p.Offer
-	return o
 }
 
 // Order returns the order that an admission becomes, to be paid until expires.
@@ -170,6 +131,17 @@ func (a *Admission) Order(expires time.Time) Order {
 		CreatedAt: a.At,
 		ExpiresAt: expires,
 		OfferID:   a.OfferID,
+	}
+}
+
+// NewOrder returns the order that an admission becomes, with its conditions. Its slot is assigned by the database.
+func (a *Admission) NewOrder(expires time.Time) NewOrder {
+	return NewOrder{
+		Order: a.Order(expires),
+		Limit: a.Limit,
+		Round: a.Round,
+		Key:   a.Key,
+		Trace: a.Trace,
 	}
 }
 

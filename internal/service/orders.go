@@ -169,12 +169,14 @@ func (s *Orders) PlaceOnce(
 ) (domain.Order, bool, error) {
 	start := time.Now()
 	p := &domain.Purchase{
-		UserID:    userID,
-		VoucherID: voucherID,
-		Wait:      wait,
-		Key:       key,
-		Pass:      pass,
-		Deadline:  start.Add(placeTimeout),
+		Admission: domain.Admission{
+			UserID:    userID,
+			VoucherID: voucherID,
+			Key:       key,
+		},
+		Wait:     wait,
+		Pass:     pass,
+		Deadline: start.Add(placeTimeout),
 	}
 
 	if end, ok := ctx.Deadline(); ok {
@@ -316,10 +318,12 @@ const offerWait = 250 * time.Millisecond
 // while the database does not answer: a later purchase stores the offer, and until then the order shows the voucher as it
 // is.
 func (s *Orders) keepOffer(ctx context.Context, p *domain.Purchase, offer *domain.Offer) error {
-	p.Offer = offer
 	if offer == nil {
 		return nil
 	}
+
+	p.Offer = offer
+	p.OfferID = offer.ID
 
 	until := p.Deadline
 	if s.cfg.Queue != nil {

@@ -41,7 +41,7 @@ func limitedSale(limit int) *domain.Voucher {
 }
 
 func purchase(user int64) *domain.Purchase {
-	return &domain.Purchase{UserID: user, VoucherID: 1, At: start, Deadline: time.Now().Add(time.Minute)}
+	return &domain.Purchase{Admission: domain.Admission{UserID: user, VoucherID: 1, At: start}, Deadline: time.Now().Add(time.Minute)}
 }
 
 // Before an order of the sale has ended unpaid, a purchase reads nothing. Afterwards concurrent purchases share

@@ -106,14 +106,10 @@ func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []
 	orders := make([]domain.NewOrder, len(open))
 	for n, i := range open {
 		purchase := &purchases[i]
-		orders[n] = domain.NewOrder{
-			Order: purchase.Order(ids[n]),
-			Limit: purchase.Limit,
-			Round: purchase.Round,
-			Key:   purchase.Key,
-			Fence: purchase.Fence,
-			Trace: purchase.Trace,
-		}
+		purchase.OrderID = ids[n]
+		orders[n] = purchase.NewOrder(purchase.ExpiresAt)
+		orders[n].Offer = purchase.Offer
+		orders[n].Fence = purchase.Fence
 	}
 
 	var again []int

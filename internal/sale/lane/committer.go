@@ -31,14 +31,8 @@ func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	orders := make([]domain.NewOrder, len(as))
 	for i := range as {
 		a := &as[i]
-		orders[i] = domain.NewOrder{
-			Order:      a.Order(c.expires(a)),
-			Limit:      a.Limit,
-			Round:      a.Round,
-			Key:        a.Key,
-			Generation: &a.Generation,
-			Trace:      a.Trace,
-		}
+		orders[i] = a.NewOrder(c.expires(a))
+		orders[i].Generation = &a.Generation
 	}
 
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {

@@ -250,7 +250,7 @@ func TestPlacerMixedOutcomes(t *testing.T) {
 		}
 		return accept(o)
 	}}}
-	results := p.commit(t.Context(), []domain.Purchase{{UserID: 1}, {UserID: 2}, {UserID: 3}, {UserID: 4}})
+	results := p.commit(t.Context(), []domain.Purchase{purchaseOf(1), purchaseOf(2), purchaseOf(3), purchaseOf(4)})
 	require.ErrorIs(t, results[0].Err, domain.ErrSoldOut)
 	require.Equal(t, "2 1003 <nil>", fmt.Sprint(results[1].Order.UserID, results[1].Order.ID, results[1].Err))
 	require.ErrorIs(t, results[2].Err, broken)
@@ -269,7 +269,7 @@ func TestPlacerDetectsRepeatedIDOfSameUser(t *testing.T) {
 		return domain.Order{}, &domain.DuplicateOrderError{OrderID: storedBefore}
 	}}}
 	var dup *domain.DuplicateOrderError
-	require.ErrorAs(t, p.commit(t.Context(), []domain.Purchase{{UserID: 7}})[0].Err, &dup)
+	require.ErrorAs(t, p.commit(t.Context(), []domain.Purchase{purchaseOf(7)})[0].Err, &dup)
 }
 
 func TestBatchObserver(t *testing.T) {
@@ -359,7 +359,16 @@ func admitAll(as []domain.Admission) []error { return make([]error, len(as)) }
 
 // purchase returns a purchase of user 7, which waits so long for a queued order.
 func purchase(wait time.Duration) domain.Purchase {
-	return domain.Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Wait: wait}
+	p := purchaseOf(7)
+	p.Wait = wait
+	return p
+}
+
+func purchaseOf(user int64) domain.Purchase {
+	return domain.Purchase{
+		Admission: domain.Admission{UserID: user, VoucherID: 1, Amount: 5, Limit: 1, At: testNow},
+		Deadline:  time.Now().Add(time.Minute),
+	}
 }
 
 // A gate that is cold, or may lack admissions, is loaded until the purchase has no time left.

@@ -45,19 +45,12 @@ type Queue struct {
 	gate      Gate
 	ids       IDs
 	store     GateStore
-	purchases *batch.Batcher[attempt, reservation]
+	purchases *batch.Batcher[domain.Purchase, reservation]
 	waits     waits
 
 	mu sync.Mutex
 	// The last reservation of this process, by voucher.
 	lastUsed map[int64]time.Time
-}
-
-// attempt is a purchase for the gate. After a load it is repeated with the same order id.
-type attempt struct {
-	domain.Purchase
-	// 0 in the first attempt.
-	orderID int64
 }
 
 type reservation struct {
@@ -79,7 +72,7 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 		lastUsed: map[int64]time.Time{},
 	}
 
-	run := func(ctx context.Context, purchases []attempt) []reservation {
+	run := func(ctx context.Context, purchases []domain.Purchase) []reservation {
 		if observe != nil {
 			observe(len(purchases))
 		}
@@ -87,7 +80,7 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 	}
 
 	fail := func(err error) reservation { return reservation{err: domain.BatchError(err)} }
-	l.purchases = batch.New(batch.Config[attempt, reservation]{Run: run, Fail: fail})
+	l.purchases = batch.New(batch.Config[domain.Purchase, reservation]{Run: run, Fail: fail})
 	return l
 }
 
@@ -112,22 +105,21 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, boo
 	return order, r.replayed, nil
 }
 
-// reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. A second load is
-// needed only if Redis loses its data again. It waits for the load outside the batch, because few batches may run at the
-// same time and other vouchers need them.
+// reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. Then it tries again
+// under the same order id. A second load is needed only if Redis loses its data again. It waits for the load outside the
+// batch, because few batches may run at the same time and other vouchers need them.
 func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 
-	a := attempt{Purchase: p}
 	for ctx.Err() == nil {
-		a.Trace = p.Trace.Waiting()
-		r := l.purchases.Do(p.VoucherID, a, p.Deadline)
+		p.Trace = p.Trace.Waiting()
+		r := l.purchases.Do(p.VoucherID, p, p.Deadline)
 		if !errors.Is(r.err, domain.ErrGateCold) && !errors.Is(r.err, domain.ErrGateLacking) {
 			return r
 		}
 
-		a.orderID = r.order.ID
+		p.OrderID = r.order.ID
 		if err := l.gate.Load(ctx, p.VoucherID, l.store); err != nil {
 			return reservation{err: err}
 		}
@@ -142,7 +134,7 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 // order of an earlier request. At worst the gate admits a second purchase under the key, and the worker's
 // transaction refuses one of the two orders. This happens while an order of another shard is queued under the key: a
 // search of all shards would cost every purchase 16 commands.
-func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt) []reservation {
+func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.Purchase) []reservation {
 	results := make([]reservation, len(purchases))
 	open := make([]int, len(purchases))
 	for i := range open {
@@ -165,12 +157,13 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	as := make([]domain.Admission, len(open))
 	for n, i := range open {
 		p := &purchases[i]
-		results[i].order = p.Order(p.orderID)
+		results[i].order = p.Order(p.ExpiresAt)
+		results[i].order.Offer = p.Offer
 		results[i].order.Status = domain.OrderQueued
 
-		as[n] = p.Admission(p.orderID)
+		as[n] = p.Admission
 		if p.Wait > 0 && !p.SoldOut {
-			results[i].moved = l.waits.begin(p.orderID, p.Deadline)
+			results[i].moved = l.waits.begin(p.OrderID, p.Deadline)
 		}
 	}
 
@@ -195,10 +188,10 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	return results
 }
 
-func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) error {
+func (l *Queue) assignIDs(ctx context.Context, purchases []domain.Purchase, open []int) error {
 	var fresh []int
 	for _, i := range open {
-		if purchases[i].orderID == 0 && !purchases[i].SoldOut {
+		if purchases[i].OrderID == 0 && !purchases[i].SoldOut {
 			fresh = append(fresh, i)
 		}
 	}
@@ -213,7 +206,7 @@ func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) 
 	}
 
 	for n, i := range fresh {
-		purchases[i].orderID = ids[n]
+		purchases[i].OrderID = ids[n]
 	}
 
 	return nil
@@ -221,14 +214,14 @@ func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) 
 
 // setRefusal replaces the result of a purchase that was not admitted. For a repeated request, the result is the queued
 // order of the first one. setRefusal does nothing if err is nil.
-func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
+func (l *Queue) setRefusal(r *reservation, p *domain.Purchase, err error) {
 	if err == nil {
 		return
 	}
 
 	var earlier *domain.RepeatedError
 	if !errors.As(err, &earlier) {
-		*r = reservation{order: domain.Order{ID: p.orderID}, err: err}
+		*r = reservation{order: domain.Order{ID: p.OrderID}, err: err}
 		return
 	}
 
@@ -243,7 +236,7 @@ func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
 // replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.
 // If the store cannot be read, it returns all and the error.
 func (l *Queue) replayStored(
-	ctx context.Context, purchases []attempt, results []reservation, open []int,
+	ctx context.Context, purchases []domain.Purchase, results []reservation, open []int,
 ) ([]int, error) {
 	var keyed []domain.KeyedPurchase
 	for _, i := range open {
