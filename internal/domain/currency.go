@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -46,16 +47,13 @@ func Decimals(code string) int {
 
 // FormatAmount returns an amount, given in the smallest unit of its currency, in whole units, such as 80.00 for 8000.
 func FormatAmount(amount int64, code string) string {
-	text := strconv.FormatInt(amount, 10)
 	places := Decimals(code)
 	if places == 0 {
-		return text
+		return strconv.FormatInt(amount, 10)
 	}
 
-	if missing := places + 1 - len(text); missing > 0 {
-		text = strings.Repeat("0", missing) + text
-	}
-
-	whole := len(text) - places
-	return text[:whole] + "." + text[whole:]
+	// With at least one digit before the point.
+	digits := fmt.Sprintf("%0*d", places+1, amount)
+	whole := len(digits) - places
+	return digits[:whole] + "." + digits[whole:]
 }
