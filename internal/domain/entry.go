@@ -152,36 +152,20 @@ func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
 		}
 	}
 
-	notOpen := map[string]bool{
-		"entry.pass_ttl":  in.PassTTL != nil,
-		"entry.challenge": in.Challenge != nil && *in.Challenge == "on",
-	}
-
-	for field, given := range notOpen {
-		if given && mode == EntryOpen {
-			bad.Add(field, "is not allowed with mode open")
-		}
-	}
-
-	for field, given := range map[string]bool{"entry.opens_at": in.OpensAt != nil, "entry.rate": in.Rate != nil} {
-		if given && mode != EntryRoom {
-			bad.Add(field, "is allowed only with mode room")
-		}
-	}
-
 	if in.Challenge != nil {
 		next.Challenge = *in.Challenge == "on"
-		if !next.Challenge && *in.Challenge != "off" {
-			bad.Add("entry.challenge", "must be off or on")
-		}
+		bad.AddIf(next.Challenge && mode == EntryOpen, "entry.challenge", "is not allowed with mode open")
+		bad.AddIf(!next.Challenge && *in.Challenge != "off", "entry.challenge", "must be off or on")
 	}
 
 	if in.PassTTL != nil {
 		next.PassTTL = time.Duration(*in.PassTTL) * time.Second
-		if *in.PassTTL < 1 || *in.PassTTL > maxPassTTL {
-			bad.Add("entry.pass_ttl", "must be between 1 and %d seconds", maxPassTTL)
-		}
+		bad.AddIf(mode == EntryOpen, "entry.pass_ttl", "is not allowed with mode open")
+		bad.AddIf(*in.PassTTL < 1 || *in.PassTTL > maxPassTTL, "entry.pass_ttl", "must be between 1 and %d seconds", maxPassTTL)
 	}
+
+	bad.AddIf(in.OpensAt != nil && mode != EntryRoom, "entry.opens_at", "is allowed only with mode room")
+	bad.AddIf(in.Rate != nil && mode != EntryRoom, "entry.rate", "is allowed only with mode room")
 
 	setRate(&next, in.Rate, "entry.rate", bad)
 	setTime(&next.OpensAt, in.OpensAt, "entry.opens_at", bad)
@@ -193,9 +177,7 @@ func setRate(e *Entry, rate *int, field string, bad *InvalidError) {
 		return
 	}
 	e.Rate = *rate
-	if e.Rate < 1 || e.Rate > maxRate {
-		bad.Add(field, "must be between 1 and %d buyers per second", maxRate)
-	}
+	bad.AddIf(e.Rate < 1 || e.Rate > maxRate, field, "must be between 1 and %d buyers per second", maxRate)
 }
 
 // RoomChange changes the waiting room of a sale while it is in use. Nil fields stay unchanged.
@@ -214,9 +196,7 @@ func (ch RoomChange) Apply(e *Entry) error {
 	room := ch.Paused != nil || ch.Rate != nil || ch.Message != nil
 	next := *e
 
-	if !ch.Revoke && !room {
-		bad.Add("revoke", "must be true unless paused, rate or message is given")
-	}
+	bad.AddIf(!ch.Revoke && !room, "revoke", "must be true unless paused, rate or message is given")
 	if ch.Revoke {
 		next.Epoch++
 	}

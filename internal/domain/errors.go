@@ -129,6 +129,13 @@ func (e *InvalidError) Add(field, format string, args ...any) {
 	e.Fields = append(e.Fields, FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
 }
 
+// AddIf is Add for a field that is invalid only if invalid is true.
+func (e *InvalidError) AddIf(invalid bool, field, format string, args ...any) {
+	if invalid {
+		e.Add(field, format, args...)
+	}
+}
+
 // Err returns e, or nil if no field is invalid.
 func (e *InvalidError) Err() error {
 	if len(e.Fields) == 0 {

@@ -84,9 +84,7 @@ type OutsideReturn struct {
 // Validate returns an *InvalidError if the record is not acceptable for any payment.
 func (r *OutsideReturn) Validate() error {
 	var bad InvalidError
-	if r.Ref == "" {
-		bad.Add("provider_ref", "is required")
-	}
+	bad.AddIf(r.Ref == "", "provider_ref", "is required")
 	SetText(&r.Reason, &r.Reason, "reason", 1, maxTitle, &bad)
 	return bad.Err()
 }

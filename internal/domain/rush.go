@@ -81,9 +81,7 @@ type Rusher interface {
 func (p RushPlan) Check() error {
 	var e InvalidError
 	checkRange(p.Buyers, "buyers", 1, maxRushBuyers, &e)
-	if p.Stock < 1 || p.Stock > maxRushStock {
-		e.Add("stock", "must be between 1 and %d", maxRushStock)
-	}
+	checkRange(p.Stock, "stock", 1, maxRushStock, &e)
 	checkRange(p.For, "for", 0, maxRushFor, &e)
 	return e.Err()
 }

@@ -76,9 +76,7 @@ func (f ShopFields) Apply(s *Shop) error {
 
 	if f.TypeID != nil {
 		s.TypeID = int64(*f.TypeID)
-		if s.TypeID < 1 || s.TypeID > maxTypeID {
-			bad.Add("type_id", "must be between 1 and %d", maxTypeID)
-		}
+		checkRange(s.TypeID, "type_id", 1, maxTypeID, &bad)
 	}
 
 	return bad.Err()

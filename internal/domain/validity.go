@@ -16,12 +16,8 @@ func (v *Voucher) checkValidity(bad *InvalidError) {
 	if v.ValidUntil == nil {
 		return
 	}
-	if v.ValidFrom != nil && !v.ValidUntil.After(*v.ValidFrom) {
-		bad.Add("valid_until", "must be after valid_from")
-	}
-	if v.Sale != nil && v.ValidUntil.Before(v.Sale.EndAt) {
-		bad.Add("valid_until", "must not be before end_at")
-	}
+	bad.AddIf(v.ValidFrom != nil && !v.ValidUntil.After(*v.ValidFrom), "valid_until", "must be after valid_from")
+	bad.AddIf(v.Sale != nil && v.ValidUntil.Before(v.Sale.EndAt), "valid_until", "must not be before end_at")
 }
 
 // CheckRedeem returns a *NotRedeemableError if the order cannot be redeemed at a time: it is not paid, or not valid then.

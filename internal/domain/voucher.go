@@ -169,9 +169,7 @@ type Checklist struct {
 // CheckOffer returns the checklist of a voucher apart from its sale: shop, prices, currency and picture.
 func (v *Voucher) CheckOffer(shopExists bool) Checklist {
 	var problems, warnings InvalidError
-	if !shopExists {
-		problems.Add("shop_id", "is not the id of a shop")
-	}
+	problems.AddIf(!shopExists, "shop_id", "is not the id of a shop")
 
 	switch {
 	case v.ActualValue == 0:
@@ -183,14 +181,8 @@ func (v *Voucher) CheckOffer(shopExists bool) Checklist {
 	}
 
 	// "no currency" and "for tests" of ISO 4217.
-	if v.Currency == "XXX" || v.Currency == "XTS" {
-		problems.Add("currency", "is not a currency in which buyers can pay")
-	}
-
-	if v.ImageID == "" {
-		warnings.Add("image_id", "is missing: the sale has no picture")
-	}
-
+	problems.AddIf(v.Currency == "XXX" || v.Currency == "XTS", "currency", "is not a currency in which buyers can pay")
+	warnings.AddIf(v.ImageID == "", "image_id", "is missing: the sale has no picture")
 	return Checklist{problems.Fields, warnings.Fields}
 }
 
@@ -323,17 +315,10 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 	}
 
 	var bad InvalidError
-	for _, f := range []struct {
-		name   string
-		absent bool
-	}{
-		{"shop_id", in.ShopID == nil && !in.Draft}, {"title", in.Title == nil},
-		{"pay_value", in.PayValue == nil && !in.Draft}, {"actual_value", in.ActualValue == nil && !in.Draft},
-	} {
-		if f.absent {
-			bad.Add(f.name, "is required")
-		}
-	}
+	bad.AddIf(in.ShopID == nil && !in.Draft, "shop_id", "is required")
+	bad.AddIf(in.Title == nil, "title", "is required")
+	bad.AddIf(in.PayValue == nil && !in.Draft, "pay_value", "is required")
+	bad.AddIf(in.ActualValue == nil && !in.Draft, "actual_value", "is required")
 
 	if in.Stock != nil || len(in.saleFields()) > 0 {
 		in.startSale(&v, now, &bad)
@@ -341,9 +326,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 
 	if in.Currency != nil {
 		v.Currency = *in.Currency
-		if !IsCurrency(v.Currency) {
-			bad.Add("currency", "must be an ISO 4217 currency code, such as CNY")
-		}
+		bad.AddIf(!IsCurrency(v.Currency), "currency", "must be an ISO 4217 currency code, such as CNY")
 	}
 
 	in.apply(&v, now, &bad)
@@ -367,12 +350,8 @@ func (in VoucherInput) startSale(v *Voucher, now time.Time, bad *InvalidError) {
 	if !in.Draft || in.BeginAt != nil || in.EndAt != nil {
 		v.Sale.BeginAt = time.Time{}
 		v.Sale.EndAt = time.Time{}
-		if in.BeginAt == nil {
-			bad.Add("begin_at", "is required for a seckill voucher")
-		}
-		if in.EndAt == nil {
-			bad.Add("end_at", "is required for a seckill voucher")
-		}
+		bad.AddIf(in.BeginAt == nil, "begin_at", "is required for a seckill voucher")
+		bad.AddIf(in.EndAt == nil, "end_at", "is required for a seckill voucher")
 	}
 
 	switch {
@@ -404,9 +383,7 @@ func (ch VoucherChange) Apply(v *Voucher, now time.Time) error {
 	var bad InvalidError
 	ch.apply(v, now, &bad)
 	if ch.Status != nil {
-		if v.Status == VoucherDraft {
-			bad.Add("status", "of a draft changes only when it is published")
-		}
+		bad.AddIf(v.Status == VoucherDraft, "status", "of a draft changes only when it is published")
 		v.Status = *ch.Status
 	}
 	return bad.Err()
@@ -415,9 +392,7 @@ func (ch VoucherChange) Apply(v *Voucher, now time.Time) error {
 func (f VoucherFields) apply(v *Voucher, now time.Time, bad *InvalidError) {
 	if f.ShopID != nil {
 		v.ShopID = int64(*f.ShopID)
-		if v.ShopID <= 0 {
-			bad.Add("shop_id", "must be a positive id")
-		}
+		bad.AddIf(v.ShopID <= 0, "shop_id", "must be a positive id")
 	}
 
 	SetText(&v.Title, f.Title, "title", 1, maxTitle, bad)
@@ -528,10 +503,8 @@ func (f VoucherFields) saleFields() []string {
 	return names
 }
 
-func checkRange(n int, field string, least, most int, bad *InvalidError) {
-	if n < least || n > most {
-		bad.Add(field, "must be between %d and %d", least, most)
-	}
+func checkRange[N int | int64](n N, field string, least, most N, bad *InvalidError) {
+	bad.AddIf(n < least || n > most, field, "must be between %d and %d", least, most)
 }
 
 func setMoney(dst, src *int64, field string, bad *InvalidError) {
@@ -539,9 +512,7 @@ func setMoney(dst, src *int64, field string, bad *InvalidError) {
 		return
 	}
 	*dst = *src
-	if *src < 0 || *src > maxMoney {
-		bad.Add(field, "must be between 0 and %d cents", int64(maxMoney))
-	}
+	bad.AddIf(*src < 0 || *src > maxMoney, field, "must be between 0 and %d cents", int64(maxMoney))
 }
 
 func setTime(dst *time.Time, src *Time, field string, bad *InvalidError) {
@@ -549,9 +520,7 @@ func setTime(dst *time.Time, src *Time, field string, bad *InvalidError) {
 		return
 	}
 	*dst = Moment(src.Time)
-	if src.Before(minTime) || src.After(MaxTime) {
-		bad.Add(field, "must be in the years 2002 to 9998")
-	}
+	bad.AddIf(src.Before(minTime) || src.After(MaxTime), field, "must be in the years 2002 to 9998")
 }
 
 // StockChange adds units to a published sale, or removes them if Delta is negative.
@@ -568,9 +537,8 @@ type StockChange struct {
 // Validate returns an *InvalidError if the change is not acceptable for any sale.
 func (c *StockChange) Validate() error {
 	var bad InvalidError
-	if c.Delta == 0 || c.Delta < -MaxStock || c.Delta > MaxStock {
-		bad.Add("delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
-	}
+	outside := c.Delta < -MaxStock || c.Delta > MaxStock
+	bad.AddIf(c.Delta == 0 || outside, "delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
 	SetText(&c.Reason, &c.Reason, "reason", 1, maxTitle, &bad)
 	return bad.Err()
 }
