@@ -3,10 +3,8 @@ package admission
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -19,74 +17,33 @@ import (
 // domain.ErrNotFound (even if another user has the order), ErrUnavailable.
 func (g *Gate) Ticket(ctx context.Context, userID, orderID, voucherID int64) (domain.Ticket, error) {
 	// The callers share the reads of Redis, but none waits for the voucher of another.
-	r := g.tickets.DoContext(ctx, 0, ticketKey{userID, orderID, g.shardsWith(ctx, userID, voucherID)})
-	if r.err != nil && !errors.Is(r.err, domain.ErrNotFound) {
-		return domain.Ticket{}, unavailable(r.err, "read ticket %d", orderID)
+	found, err := g.readTickets(ctx, ticketKey{userID: userID, orderID: orderID, shards: g.shardsWith(ctx, userID, voucherID)})
+	if err != nil {
+		return domain.Ticket{}, err
 	}
-	return r.ticket, r.err
-}
-
-func first(cmd *redis.SliceCmd) string {
-	text, _ := cmd.Val()[0].(string)
-	return text
+	if len(found) == 0 {
+		return domain.Ticket{}, domain.ErrNotFound
+	}
+	return found[0], nil
 }
 
 // Tickets returns all admissions of the user that are not orders in the database, the highest order id first.
 // Error: domain.ErrUnavailable.
 func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error) {
-	user := strconv.FormatInt(userID, 10)
-	var queued [Shards]*redis.SliceCmd
-	var failed [Shards]*redis.MapStringStringCmd
-	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range Shards {
-			queued[s] = p.HMGet(ctx, s.Queued(), user)
-			failed[s] = p.HGetAll(ctx, s.Failed(userID))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, unavailable(err, "read the tickets of user %d", userID)
-	}
-
-	var waiting []queuedTicket
-	for s := range Shards {
-		found, err := queuedTickets(first(queued[s]))
-		if err != nil {
-			return nil, err
-		}
-
-		for i := range found {
-			waiting = append(waiting, queuedTicket{&found[i], s})
-		}
-	}
-	g.setAhead(ctx, waiting)
-
-	var tickets []domain.Ticket
-	for _, t := range waiting {
-		tickets = append(tickets, *t.Ticket)
-	}
-
-	for _, reply := range failed {
-		for _, text := range reply.Val() {
-			t, err := failedTicket(text)
-			if err != nil {
-				return nil, err
-			}
-			tickets = append(tickets, t)
-		}
-	}
+	tickets, err := g.readTickets(ctx, ticketKey{userID: userID, shards: allShards})
 
 	// An id can repeat after Redis lost its counter. The queued ticket then hides the failed one.
 	slices.SortStableFunc(tickets, func(a, b domain.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
 	tickets = slices.CompactFunc(tickets, func(a, b domain.Ticket) bool { return a.OrderID == b.OrderID })
 
-	return tickets, nil
+	return tickets, err
 }
 
-// queuedTicket is a ticket and the shard in which it was found.
+// queuedTicket is a ticket in the queue, the shard in which it was found, and the read that searched it.
 type queuedTicket struct {
-	*domain.Ticket
+	domain.Ticket
 	shard Shard
+	read  *ticketRead
 }
 
 func (t queuedTicket) meta() string { return t.shard.Meta(t.VoucherID) }
@@ -107,7 +64,8 @@ func (g *Gate) setAhead(ctx context.Context, tickets []queuedTicket) {
 		return
 	}
 
-	for _, t := range tickets {
+	for i := range tickets {
+		t := &tickets[i]
 		line := struct {
 			Last   int64 `redis:"line"`
 			Queued int64 `redis:"queued"`
@@ -123,24 +81,6 @@ func (g *Gate) setAhead(ctx context.Context, tickets []queuedTicket) {
 		ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
 		t.Ahead = &ahead
 	}
-}
-
-func queuedTickets(rows string) ([]domain.Ticket, error) {
-	if rows == "" {
-		return nil, nil
-	}
-
-	as, err := parseRows(rows)
-	if err != nil {
-		return nil, fmt.Errorf("ticket: %w", err)
-	}
-
-	tickets := make([]domain.Ticket, len(as))
-	for i := range as {
-		tickets[i].Admission = as[i]
-	}
-
-	return tickets, nil
 }
 
 // failedTicket parses a failed ticket as settle.lua writes it: reason, time in ms and row.

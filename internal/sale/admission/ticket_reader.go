@@ -2,7 +2,7 @@ package admission
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -22,30 +22,42 @@ const (
 	fullRead = 500
 )
 
-// ticketKey names a ticket and the shards that may have it.
+// ticketKey names tickets of a user.
 type ticketKey struct {
-	userID, orderID int64
-	shards          []Shard
+	userID int64
+	// 0 stands for all orders of the user.
+	orderID int64
+	// Those that may have the tickets.
+	shards []Shard
 }
 
-// ticketRead is the read of one ticket.
+func (k *ticketKey) names(orderID int64) bool { return k.orderID == 0 || k.orderID == orderID }
+
+// ticketRead is the read of the tickets of a key. Those in the queue come first.
 type ticketRead struct {
 	ticketKey
-	// ticket was found in the shard; zero if it is not queued.
-	ticket domain.Ticket
-	shard  Shard
-	err    error
+	tickets []domain.Ticket
+	err     error
 }
 
 func (g *Gate) newTicketReads() *batch.Batcher[ticketKey, ticketRead] {
 	return batch.New(batch.Config[ticketKey, ticketRead]{
-		Run:  g.readTickets,
+		Run:  g.runReads,
 		Fail: func(err error) ticketRead { return ticketRead{err: err} },
 	})
 }
 
-// readTickets reads the tickets of a batch, those in the queue with one command per shard.
-func (g *Gate) readTickets(ctx context.Context, of []ticketKey) []ticketRead {
+// readTickets returns the tickets of a key. Error: domain.ErrUnavailable.
+func (g *Gate) readTickets(ctx context.Context, key ticketKey) ([]domain.Ticket, error) {
+	r := g.tickets.DoContext(ctx, 0, key)
+	if r.err != nil {
+		return nil, unavailable(r.err, "read the tickets of user %d", key.userID)
+	}
+	return r.tickets, nil
+}
+
+// runReads reads the tickets of a batch, those in the queue with one command per shard.
+func (g *Gate) runReads(ctx context.Context, of []ticketKey) []ticketRead {
 	reads := make([]ticketRead, len(of))
 	for i, k := range of {
 		reads[i] = ticketRead{ticketKey: k}
@@ -111,53 +123,57 @@ func (g *Gate) readQueued(ctx context.Context, reads []ticketRead) error {
 		return err
 	}
 
+	var found []queuedTicket
 	for s, some := range inShard {
 		for i, rows := range rows[s].Val() {
 			text, _ := rows.(string)
-			some[i].find(s, text)
+			found = append(found, some[i].find(s, text)...)
 		}
 	}
 
-	var found []queuedTicket
-	for i := range reads {
-		if r := &reads[i]; r.ticket.OrderID != 0 {
-			found = append(found, queuedTicket{&r.ticket, r.shard})
-		}
-	}
 	g.setAhead(ctx, found)
+	for _, t := range found {
+		t.read.tickets = append(t.read.tickets, t.Ticket)
+	}
+
 	return nil
 }
 
-func (r *ticketRead) find(s Shard, rows string) {
-	tickets, err := queuedTickets(rows)
-	if err != nil {
-		r.err = err
-		return
+// find returns the tickets that the read searches among the rows of its user in a shard.
+func (r *ticketRead) find(s Shard, rows string) []queuedTicket {
+	if rows == "" {
+		return nil
 	}
 
-	if at := slices.IndexFunc(tickets, func(t domain.Ticket) bool { return t.OrderID == r.orderID }); at >= 0 {
-		r.ticket = tickets[at]
-		r.shard = s
+	as, err := parseRows(rows)
+	if err != nil {
+		r.err = fmt.Errorf("ticket: %w", err)
+		return nil
 	}
+
+	var found []queuedTicket
+	for i := range as {
+		if r.names(as[i].OrderID) {
+			found = append(found, queuedTicket{domain.Ticket{Admission: as[i]}, s, r})
+		}
+	}
+
+	return found
 }
 
-// readFailed sets the tickets of failed admissions among the rest, or domain.ErrNotFound.
+// readFailed adds the failed tickets, unless the one that is searched was in the queue.
 func (g *Gate) readFailed(ctx context.Context, reads []ticketRead) error {
-	var rest []*ticketRead
-	var cmds [][]*redis.SliceCmd
+	cmds := make([][]*redis.MapStringStringCmd, len(reads))
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range reads {
 			r := &reads[i]
-			if r.ticket.OrderID != 0 || r.err != nil {
+			if r.orderID != 0 && len(r.tickets) > 0 {
 				continue
 			}
 
-			var failed []*redis.SliceCmd
 			for _, s := range r.shards {
-				failed = append(failed, p.HMGet(ctx, s.Failed(r.userID), strconv.FormatInt(r.orderID, 10)))
+				cmds[i] = append(cmds[i], p.HGetAll(ctx, s.Failed(r.userID)))
 			}
-			rest = append(rest, r)
-			cmds = append(cmds, failed)
 		}
 		return nil
 	})
@@ -165,15 +181,28 @@ func (g *Gate) readFailed(ctx context.Context, reads []ticketRead) error {
 		return err
 	}
 
-	for i, r := range rest {
-		r.err = domain.ErrNotFound
-		for _, cmd := range cmds[i] {
-			if text := first(cmd); text != "" {
-				r.ticket, r.err = failedTicket(text)
-				break
-			}
+	for i, failed := range cmds {
+		for _, cmd := range failed {
+			reads[i].addFailed(cmd.Val())
 		}
 	}
 
 	return nil
+}
+
+// addFailed adds those of a user's failed tickets, by order id, that the read searches.
+func (r *ticketRead) addFailed(tickets map[string]string) {
+	for order, text := range tickets {
+		// Ids are well-formed.
+		if id, _ := strconv.ParseInt(order, 10, 64); !r.names(id) {
+			continue
+		}
+
+		t, err := failedTicket(text)
+		if err != nil {
+			r.err = err
+			return
+		}
+		r.tickets = append(r.tickets, t)
+	}
 }
