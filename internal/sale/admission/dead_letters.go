@@ -214,7 +214,7 @@ func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys,
 			return domain.ErrGateCold
 		}
 
-		if err = refusal(answer); !errors.Is(err, domain.ErrSoldOut) || len(segments) == 1 {
+		if err = refusal(answer); !errors.Is(err, domain.ErrSoldOut) {
 			return err
 		}
 

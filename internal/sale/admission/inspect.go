@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,23 +63,18 @@ type inspection struct {
 }
 
 func (i *inspection) readLevel(ctx context.Context) error {
-	level, err := i.gate.Level(ctx, i.voucherID)
-	i.view.Level = level
+	all, err := i.gate.readSegments(ctx, i.voucherID, i.segments)
 	switch {
 	case errors.Is(err, domain.ErrGateBroken):
 		i.view.Broken = true
 		return nil
-	case !errors.Is(err, domain.ErrGateCold):
+	case err != nil:
 		return err
-	}
-
-	i.view.Cold = true
-	for _, k := range i.segments {
-		loads, err := i.gate.cfg.Redis.Exists(ctx, k.loading).Result()
-		if err != nil {
-			return err
-		}
-		i.view.Loading = i.view.Loading || loads > 0
+	case isCold(all):
+		i.view.Cold = true
+		i.view.Loading = slices.ContainsFunc(all, func(s segment) bool { return s.loading })
+	default:
+		i.view.Level = levelOf(all)
 	}
 
 	return nil

@@ -145,11 +145,11 @@ func (s *segment) lent() int64 {
 	return n
 }
 
-// isCold reports whether the gate must be loaded before it is whole: a segment is cold, or the segments are not of one
+// isCold reports whether the gate must be loaded before it is whole: a segment is cold, or several segments are not of one
 // load with this number of segments.
 func isCold(all []segment) bool {
 	epoch := all[0].epoch
-	return !strings.HasPrefix(epoch, epochPrefix(len(all))) ||
+	return len(all) > 1 && !strings.HasPrefix(epoch, epochPrefix(len(all))) ||
 		slices.ContainsFunc(all, func(s segment) bool { return s.cold || s.epoch != epoch })
 }
 

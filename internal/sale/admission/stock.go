@@ -17,21 +17,14 @@ var (
 // Level is the state of a voucher's gate at one moment.
 type Level = domain.GateLevel
 
-// Level reads the counters of a voucher's gate: of a gate of one segment in one transaction, else the sums of the
-// segments, each of which is read in one transaction. The sums do not change by loans between the segments, even while
-// the units are on their way. A gate is cold if one of its segments is, or if they are not of the same load.
+// Level reads the counters of a voucher's gate: the sums of its segments, each of which is read in one transaction. The
+// sums do not change by loans between the segments, even while the units are on their way. A gate is cold if one of its
+// segments is, or if they are not of the same load.
 // Errors: domain.ErrGateCold, ErrGateBroken (a key has the wrong type or is not a number), ErrUnavailable.
 func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	keys, err := g.segments(ctx, voucherID)
 	if err != nil {
 		return Level{}, err
-	}
-	if len(keys) == 1 {
-		s, err := g.readSegment(ctx, voucherID, keys[0])
-		if err == nil && s.cold {
-			err = domain.ErrGateCold
-		}
-		return s.level, err
 	}
 
 	all, err := g.readSegments(ctx, voucherID, keys)
@@ -41,7 +34,10 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	if isCold(all) {
 		return Level{}, domain.ErrGateCold
 	}
+	return levelOf(all), nil
+}
 
+func levelOf(all []segment) Level {
 	var sum Level
 	for i := range all {
 		l := &all[i].level
@@ -57,7 +53,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		}
 	}
 
-	return sum, nil
+	return sum
 }
 
 // Unload makes the gate of a voucher cold: it admits no buyer until it is loaded. Use it for a broken gate, and Rebuild
@@ -148,10 +144,6 @@ func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
 // gather makes the first segment borrow from the others until it has the units. It returns false if all segments
 // together do not have them.
 func (g *Gate) gather(ctx context.Context, voucherID int64, segments []gateKeys, units int64) (bool, error) {
-	if len(segments) == 1 {
-		return false, nil
-	}
-
 	level, err := g.Level(ctx, voucherID)
 	if err != nil || level.Stock < units {
 		return false, err
