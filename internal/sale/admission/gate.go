@@ -44,13 +44,10 @@ type Gate struct {
 	tickets *batch.Batcher[ticketKey, ticketRead]
 	loads   singleflight.Group
 
-	// working is the context of loads, which Close cancels; done is for their goroutines.
+	// working is the context of loads, which Close cancels. They hold loading for reading.
 	working context.Context
 	stop    context.CancelFunc
-	done    sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool
+	loading sync.RWMutex
 }
 
 // New returns a gate without connecting to Redis. The caller must Close it after loading a gate.
@@ -67,13 +64,11 @@ func New(cfg Config) *Gate {
 	return g
 }
 
-// Close cancels running loads and waits for them to end. Another process can start a canceled load again.
+// Close cancels running loads and waits for them to end. Later ones fail. Another process can start a canceled load again.
 func (g *Gate) Close() {
 	g.stop()
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.done.Wait()
+	g.loading.Lock()
+	defer g.loading.Unlock()
 }
 
 func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error) {

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
 )
@@ -65,14 +63,12 @@ func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, store domain
 func (g *Gate) join(ctx context.Context, voucherID int64, built string, store domain.GateStore) error {
 	//nolint:contextcheck // the load outlives the caller's context
 	loaded := g.loads.DoChan(fmt.Sprint(voucherID, " ", built), func() (any, error) {
-		g.mu.Lock()
-		if g.closed {
-			g.mu.Unlock()
-			return nil, unavailable(redis.ErrClosed, "load voucher %d", voucherID)
+		g.loading.RLock()
+		defer g.loading.RUnlock()
+
+		if err := g.working.Err(); err != nil {
+			return nil, unavailable(err, "load voucher %d", voucherID)
 		}
-		g.done.Add(1)
-		g.mu.Unlock()
-		defer g.done.Done()
 
 		ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 		defer cancel()
