@@ -101,12 +101,9 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	}
 
 	now := domain.Moment(s.Now())
-	closed := v.CheckOpen(now)
-	switch {
-	case closed != nil && !errors.Is(closed, domain.ErrSaleNotStarted):
+	closed := checkSale(v, now)
+	if closed != nil && !errors.Is(closed, domain.ErrSaleNotStarted) {
 		return Admission{}, closed
-	case closed == nil && v.Sale.Stock <= 0:
-		return Admission{}, domain.ErrSoldOut
 	}
 
 	proof, err := s.prove(ctx, userID, v, solution)
@@ -220,25 +217,23 @@ func (s *Service) queued(ctx context.Context, userID, voucherID int64) []domain.
 // joinTimeout bounds the time that a user waits for a place.
 const joinTimeout = 3 * time.Second
 
+// checkSale returns why nobody may buy at now: an error of Voucher.CheckOpen, or ErrSoldOut.
+func checkSale(v *domain.Voucher, now time.Time) error {
+	err := v.CheckOpen(now)
+	if err == nil && v.Sale.Stock <= 0 {
+		err = domain.ErrSoldOut
+	}
+	return err
+}
+
+// checkRoom is checkSale for a waiting room, which opens before the sale.
 func (s *Service) checkRoom(v *domain.Voucher) error {
-	if v.Unpublished() {
-		return domain.ErrNotFound
-	}
-
 	now := s.Rooms.clock.now()
-	switch v.State(now) {
-	case domain.StateUpcoming:
-		if now.Before(v.Sale.Entry.Opens(v.Sale.BeginAt)) {
-			return domain.ErrSaleNotStarted
-		}
-	case domain.StateEnded:
-		return domain.ErrSaleEnded
-	case domain.StateSoldOut:
-		return domain.ErrSoldOut
-	case domain.StateOnSale:
+	err := checkSale(v, now)
+	if errors.Is(err, domain.ErrSaleNotStarted) && !now.Before(v.Sale.Entry.Opens(v.Sale.BeginAt)) {
+		return nil
 	}
-
-	return nil
+	return err
 }
 
 // Ask returns the present state of the place of a ticket, from memory, and marks its user as present. Errors:
