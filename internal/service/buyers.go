@@ -111,8 +111,17 @@ func (s *Sales) standing(ctx context.Context, store HolderStore, voucherID, user
 
 	l := &e.buyers
 	known, reading := l.find(ctx, e.voucher.Last(), read, userID)
-	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
+	if reading == nil {
+		return known
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, firstBuyersWait)
+	defer cancel()
+
+	select {
+	case <-reading:
 		known, _ = l.find(ctx, e.voucher.Last(), read, userID)
+	case <-ctx.Done():
 	}
 
 	return known
@@ -152,18 +161,6 @@ func (l *buyerList) find(
 		return noBuyer, nil
 	}
 	return wasNoBuyer, nil
-}
-
-func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return false
 }
 
 func changedAt(v *domain.Voucher) time.Time {
