@@ -1,13 +1,11 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -420,31 +418,17 @@ func (l *load) share(queues []queuedEntries, state domain.GateState) []*table {
 	return tables
 }
 
-// spread adds units to shares evenly. If units is negative, it takes them from the largest shares first; the first share
-// becomes negative if there are not enough.
+// spread adds units to shares evenly. If units is negative, it takes them from the first shares that have some; the first
+// share becomes negative if there are not enough.
 func spread(shares []int64, units int64) {
-	n := int64(len(shares))
-	if units >= 0 {
-		for i := range shares {
-			shares[i] += units / n
-			if int64(i) < units%n {
-				shares[i]++
-			}
+	for i := range shares {
+		part := units / int64(len(shares)-i)
+		if units < 0 {
+			part = max(units, -shares[i])
 		}
 
-		return
-	}
-
-	order := make([]int, len(shares))
-	for i := range order {
-		order[i] = i
-	}
-
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(shares[b], shares[a]) })
-	for _, i := range order {
-		taken := min(shares[i], -units)
-		shares[i] -= taken
-		units += taken
+		shares[i] += part
+		units -= part
 	}
 
 	shares[0] += units

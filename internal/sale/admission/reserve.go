@@ -144,21 +144,13 @@ func refusal(answer string) error {
 		return err
 	}
 
-	if order, same := strings.CutPrefix(answer, "same "); same {
-		id, err := strconv.ParseInt(order, 10, 64)
-		if err != nil {
-			return err
-		}
-		return &domain.RepeatedError{OrderID: id}
-	}
-
-	return duplicateError(answer)
-}
-
-func duplicateError(order string) error {
+	order, same := strings.CutPrefix(answer, "same ")
 	id, err := strconv.ParseInt(order, 10, 64)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case same:
+		return &domain.RepeatedError{OrderID: id}
 	}
 	return &domain.DuplicateOrderError{OrderID: id}
 }

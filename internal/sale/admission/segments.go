@@ -153,17 +153,30 @@ func isCold(all []segment) bool {
 		slices.ContainsFunc(all, func(s segment) bool { return s.cold || s.epoch != epoch })
 }
 
-// settled reports whether all segments have the same loans. Then the reads are a consistent cut: every loan is seen on
-// both sides or on neither, as if all segments had been read at one moment.
-func settled(all []segment) bool {
-	for i := range all {
-		for j := range all {
-			if all[i].to[all[j].keys.shard] != all[j].from[all[i].keys.shard] {
-				return false
+// loan is what a segment has lent to another one in this epoch.
+type loan struct{ lender, borrower *segment }
+
+func (l loan) total() int64 { return l.lender.to[l.borrower.keys.shard] }
+
+// missing is the number of units that the borrower has not received.
+func (l loan) missing() int64 { return l.total() - l.borrower.from[l.lender.keys.shard] }
+
+// overpaid reports whether the borrower has received more than was lent.
+func (l loan) overpaid() bool { return l.lender.epoch == l.borrower.epoch && l.missing() < 0 }
+
+// openLoans returns the loans of which lender and borrower have different totals. If there are none, the reads are a
+// consistent cut: every loan is seen on both sides or on neither, as if all segments had been read at one moment.
+func openLoans(lenders, borrowers []segment) []loan {
+	var open []loan
+	for i := range lenders {
+		for j := range borrowers {
+			l := loan{&lenders[i], &borrowers[j]}
+			if l.missing() != 0 {
+				open = append(open, l)
 			}
 		}
 	}
-	return true
+	return open
 }
 
 // lend makes the segments in need borrow from the others. need has the units that each of them needs more than it has.
@@ -192,17 +205,8 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 		return false, domain.ErrGateCold
 	}
 
-	if !settled(all) {
-		lost, err := g.lostLoan(ctx, voucherID, keys, all)
-		if err == nil && lost {
-			g.cfg.Log.ErrorContext(ctx, "gate: Redis has lost a loan, loading again", slog.Int64("voucher_id", voucherID))
-			err = cmp.Or(g.Unload(ctx, voucherID), domain.ErrGateCold)
-		}
-		if err != nil {
-			return false, err
-		}
-
-		return true, g.completeLoans(ctx, all)
+	if open := openLoans(all, all); len(open) > 0 {
+		return true, g.complete(ctx, voucherID, keys, all, open)
 	}
 
 	// free is the stock of all segments, before the loans below change their stock.
@@ -234,43 +238,30 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 	return true, nil
 }
 
-// lostLoan reports whether a segment has received more than its lender has lent, because the lender's Redis has lost a
-// loan, for instance in a failover. Such segments are never settled again. A loan that was made between the reads of the
-// two segments looks the same in all, but not in a later read.
-func (g *Gate) lostLoan(ctx context.Context, voucherID int64, keys []gateKeys, all []segment) (bool, error) {
-	if !overpaid(all, all) {
-		return false, nil
-	}
-	later, err := g.readSegments(ctx, voucherID, keys)
-	return err == nil && overpaid(later, all), err
-}
+// complete credits borrowers with the units that are on their way.
+//
+// A borrower may have received more than its lender has lent, because the lender's Redis has lost the loan, for instance in a
+// failover. Such segments never have the same totals again, so the gate is unloaded. A loan that was made between the reads
+// of the two segments looks the same in all, but not in a later read.
+func (g *Gate) complete(ctx context.Context, voucherID int64, keys []gateKeys, all []segment, open []loan) error {
+	if slices.ContainsFunc(open, loan.overpaid) {
+		later, err := g.readSegments(ctx, voucherID, keys)
+		if err != nil {
+			return err
+		}
 
-// overpaid reports whether a borrower has received more than its lender has lent in the same epoch.
-func overpaid(lenders, borrowers []segment) bool {
-	for i := range lenders {
-		for j := range borrowers {
-			lender := &lenders[i]
-			borrower := &borrowers[j]
-			if lender.epoch == borrower.epoch && borrower.from[lender.keys.shard] > lender.to[borrower.keys.shard] {
-				return true
-			}
+		if slices.ContainsFunc(openLoans(later, all), loan.overpaid) {
+			g.cfg.Log.ErrorContext(ctx, "gate: Redis has lost a loan, loading again", slog.Int64("voucher_id", voucherID))
+			return cmp.Or(g.Unload(ctx, voucherID), domain.ErrGateCold)
 		}
 	}
 
-	return false
-}
-
-func (g *Gate) completeLoans(ctx context.Context, all []segment) error {
-	for i := range all {
-		for j := range all {
-			total := all[i].to[all[j].keys.shard]
-			if total <= all[j].from[all[i].keys.shard] {
-				continue
-			}
-
-			if err := g.credit(ctx, &all[j], &all[i], total); err != nil {
-				return err
-			}
+	for _, l := range open {
+		if l.missing() <= 0 {
+			continue
+		}
+		if err := g.credit(ctx, l.borrower, l.lender, l.total()); err != nil {
+			return err
 		}
 	}
 
