@@ -256,7 +256,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 // in packages service and lane.
 type patientLane struct{ service.Lane }
 
-func (l patientLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (l patientLane) Place(ctx context.Context, p domain.Purchase) domain.Placed {
 	p.Deadline = time.Now().Add(time.Minute)
 	return l.Lane.Place(context.WithoutCancel(ctx), p)
 }

@@ -104,8 +104,8 @@ func TestHmdpLaneErrors(t *testing.T) {
 	outcome := func() error { return domain.ErrOverloaded }
 	e := start(t, func(s *setup) {
 		s.lane = func(service.Lane) service.Lane {
-			return laneFunc(func(context.Context, domain.Purchase) (domain.Order, bool, error) {
-				return domain.Order{}, false, outcome()
+			return laneFunc(func(context.Context, domain.Purchase) domain.Placed {
+				return domain.Placed{Err: outcome()}
 			})
 		}
 	})

@@ -71,9 +71,9 @@ func TestOrderWithoutLock(t *testing.T) {
 }
 
 // laneFunc is a lane that is one function.
-type laneFunc func(context.Context, domain.Purchase) (domain.Order, bool, error)
+type laneFunc func(context.Context, domain.Purchase) domain.Placed
 
-func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (f laneFunc) Place(ctx context.Context, p domain.Purchase) domain.Placed {
 	return f(ctx, p)
 }
 
@@ -84,7 +84,7 @@ func TestSlowLane(t *testing.T) {
 	e := start(t, func(s *setup) {
 		s.maxInFlight = 1
 		s.lane = func(inner service.Lane) service.Lane {
-			return laneFunc(func(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+			return laneFunc(func(ctx context.Context, p domain.Purchase) domain.Placed {
 				<-blocked.Done()
 				return inner.Place(ctx, p)
 			})

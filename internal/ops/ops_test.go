@@ -328,22 +328,22 @@ func TestLockSpanEndsWithTheWait(t *testing.T) {
 
 type orderLane struct{ purchase domain.Purchase }
 
-func (l *orderLane) Place(_ context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (l *orderLane) Place(_ context.Context, p domain.Purchase) domain.Placed {
 	l.purchase = p
-	return domain.Order{}, false, nil
+	return domain.Placed{}
 }
 
 func TestOnlySampledPurchasesCarryATrace(t *testing.T) {
 	tracer, _ := recorder(t)
 	next := &orderLane{}
 	traced := tracer.Lane(next)
-	_, _, _ = traced.Place(t.Context(), domain.Purchase{})
+	_ = traced.Place(t.Context(), domain.Purchase{})
 	require.Nil(t, next.purchase.Trace)
 	unsampled := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: [16]byte{1}, SpanID: [8]byte{1}}))
-	_, _, _ = traced.Place(unsampled, domain.Purchase{})
+	_ = traced.Place(unsampled, domain.Purchase{})
 	require.Nil(t, next.purchase.Trace)
 	sampled := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": parent("3")})
-	_, _, _ = traced.Place(sampled, domain.Purchase{})
+	_ = traced.Place(sampled, domain.Purchase{})
 	require.Equal(t, parent("3"), next.purchase.Trace.Parent)
 }
 

@@ -44,11 +44,10 @@ type OrderStore interface {
 
 // Lane is an order mode: a way from a purchase to a committed order. It is safe for concurrent use.
 type Lane interface {
-	// Place returns an order only after its row is durable, or with status OrderQueued. replayed reports that an
-	// earlier request with the same key placed it. Place returns at about the deadline of the purchase, and ctx does
-	// not end before it. Errors: ErrSoldOut, *DuplicateOrderError, ErrPassExpired (it has bought), ErrOrderInProgress,
-	// ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
-	Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error)
+	// Place returns an order only after its row is durable, or with status OrderQueued. It returns at about the deadline
+	// of the purchase, and ctx does not end before it. Errors: ErrSoldOut, *DuplicateOrderError, ErrPassExpired (it has
+	// bought), ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
+	Place(ctx context.Context, p domain.Purchase) domain.Placed
 }
 
 // PassChecker checks entry passes, after the first one of a sale without I/O. It is safe for concurrent use.
@@ -183,55 +182,46 @@ func (s *Orders) PlaceOnce(
 		p.Deadline = domain.Earlier(p.Deadline, end)
 	}
 
-	var o domain.Order
-	var replayed bool
-	var err error
-	if key == nil {
-		o, _, err = s.decide(ctx, p)
-	} else {
-		o, replayed, err = s.decideKeyed(ctx, p)
+	decide := s.decide
+	if key != nil {
+		decide = s.decideKeyed
 	}
 
-	s.cfg.Observe(ctx, err, time.Since(start))
-	return o, replayed, err
+	placed := decide(ctx, p)
+	s.cfg.Observe(ctx, placed.Err, time.Since(start))
+	return placed.Order, placed.Replayed, placed.Err
 }
 
 // decideKeyed is decide for a purchase with a key. In-flight duplicates in this process share one run.
-func (s *Orders) decideKeyed(ctx context.Context, p *domain.Purchase) (domain.Order, bool, error) {
-	type outcome struct {
-		order    domain.Order
-		replayed bool
-	}
-
+func (s *Orders) decideKeyed(ctx context.Context, p *domain.Purchase) domain.Placed {
 	first := false
 	request := strconv.FormatInt(p.UserID, 10) + string(p.Key.Request[:]) + p.Key.Name
-	v, err, _ := s.keyed.Do(request, func() (any, error) {
+	v, _, _ := s.keyed.Do(request, func() (any, error) {
 		first = true
-		o, replayed, err := s.decide(context.WithoutCancel(ctx), p)
-		return outcome{o, replayed}, err
+		return s.decide(context.WithoutCancel(ctx), p), nil
 	})
 
-	result, _ := v.(outcome)
-	replayed := result.replayed || !first && err == nil
-	if replayed {
+	placed, _ := v.(domain.Placed)
+	placed.Replayed = placed.Replayed || !first && placed.Err == nil
+	if placed.Replayed {
 		s.cfg.ObserveKey("replayed")
 	} else {
-		s.cfg.ObserveKey(keyOutcome(err, "new"))
+		s.cfg.ObserveKey(keyOutcome(placed.Err, "new"))
 	}
 
-	return result.order, replayed, err
+	return placed
 }
 
 // decide answers a purchase: from the snapshot and the orders of the user if they suffice, otherwise through the lane.
-func (s *Orders) decide(ctx context.Context, p *domain.Purchase) (domain.Order, bool, error) {
+func (s *Orders) decide(ctx context.Context, p *domain.Purchase) domain.Placed {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
-		return domain.Order{}, false, err
+		return domain.Placed{Err: err}
 	}
 
 	now, err := s.saleTime(ctx, v)
 	if err != nil {
-		return domain.Order{}, false, err
+		return domain.Placed{Err: err}
 	}
 
 	p.At = domain.Moment(now)
@@ -241,13 +231,13 @@ func (s *Orders) decide(ctx context.Context, p *domain.Purchase) (domain.Order, 
 		if mayRepeat && (v.Sale == nil || p.At.Before(lastPurchase(v).Add(domain.KeyLife))) {
 			return s.replayOr(ctx, p, err)
 		}
-		return domain.Order{}, false, err
+		return domain.Placed{Err: err}
 	}
 
 	if v.Sale.Stock <= 0 {
-		o, replayed, err := s.answerSoldOut(ctx, p, v)
-		if !errors.Is(err, errUndecided) {
-			return o, replayed, err
+		answer := s.answerSoldOut(ctx, p, v)
+		if !errors.Is(answer.Err, errUndecided) {
+			return answer
 		}
 	}
 
@@ -258,14 +248,14 @@ func (s *Orders) decide(ctx context.Context, p *domain.Purchase) (domain.Order, 
 			return s.replayOr(ctx, p, err)
 		}
 		if err != nil {
-			return domain.Order{}, false, err
+			return domain.Placed{Err: err}
 		}
 	}
 
 	if s.recent.has(p.UserID, p.VoucherID) {
-		o, replayed, err := s.answerRecent(ctx, p, v)
-		if err != nil || replayed {
-			return o, replayed, err
+		answer := s.answerRecent(ctx, p, v)
+		if answer.Err != nil || answer.Replayed {
+			return answer
 		}
 	}
 
@@ -283,7 +273,7 @@ func (s *Orders) saleTime(ctx context.Context, v *domain.Voucher) (time.Time, er
 	return s.cfg.Now(), nil
 }
 
-func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
+func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Voucher) domain.Placed {
 	p.Amount = v.PayValue
 	p.Currency = v.Currency
 	p.Limit = v.Sale.LimitPerUser
@@ -292,23 +282,23 @@ func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Vouche
 	p.Window = domain.Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 
 	if !s.inFlight.TryAcquire(1) {
-		return domain.Order{}, false, domain.ErrOverloaded
+		return domain.Placed{Err: domain.ErrOverloaded}
 	}
 	defer s.inFlight.Release(1)
 
 	if err := s.keepOffer(ctx, p, v.Offer); err != nil {
-		return domain.Order{}, false, err
+		return domain.Placed{Err: err}
 	}
 
-	o, replayed, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), *p)
+	placed := s.cfg.Lane.Place(context.WithoutCancel(ctx), *p)
 	switch {
-	case err == nil:
+	case placed.Err == nil:
 		s.recent.add(p.UserID, p.VoucherID)
-	case errors.Is(err, domain.ErrSoldOut):
+	case errors.Is(placed.Err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
 
-	return o, replayed, err
+	return placed
 }
 
 // offerWait is how long a purchase in lane queue waits until its offer is stored.
@@ -358,7 +348,7 @@ var errUndecided = errors.New("the lane decides")
 // In lane queue the gate decides in that case: it has the orders of all buyers, and only it knows whether Redis may have
 // lost one. It may also have a unit that returned after the snapshot, whose former buyer the snapshot does not show.
 // Sales that limit such buyers therefore get none of its units. For the others the error is errUndecided.
-func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
+func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) domain.Placed {
 	var store HolderStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
@@ -367,9 +357,9 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 	known := s.cfg.Sales.standing(ctx, store, v.ID, p.UserID)
 	switch {
 	case known == noBuyer:
-		return domain.Order{}, false, domain.ErrSoldOut
+		return domain.Placed{Err: domain.ErrSoldOut}
 	case s.cfg.Queue != nil && !limited(v.Sale):
-		return domain.Order{}, false, errUndecided
+		return domain.Placed{Err: errUndecided}
 	case s.cfg.Queue != nil:
 		p.SoldOut = true
 		return s.place(ctx, p, v)
@@ -382,22 +372,16 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 		counts = true
 	}
 
-	o, err := s.findByKey(ctx, p)
-	if err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
-		return o, err == nil, err
-	}
-
-	if errors.Is(err, domain.ErrNotFound) {
-		err = domain.ErrSoldOut
+	answer := s.replayOr(ctx, p, domain.ErrSoldOut)
+	if answer.Err == nil || errors.Is(answer.Err, domain.ErrIdempotencyMismatch) {
+		return answer
 	}
 
 	if counts {
-		if atLimit := s.checkLimit(ctx, p, v); atLimit != nil {
-			err = atLimit
-		}
+		answer.Err = cmp.Or(s.checkLimit(ctx, p, v), answer.Err)
 	}
 
-	return domain.Order{}, false, err
+	return answer
 }
 
 func limited(sale *domain.Sale) bool {
@@ -407,44 +391,43 @@ func limited(sale *domain.Sale) bool {
 // answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
 // without the lane, in which presses at the same time may find the user's lock taken. It returns no order and no error if the
 // lane has to decide: the user may buy again, too many lookups are running, or one of them failed.
-func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
+func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) domain.Placed {
 	if !s.lookups.TryAcquire(1) {
-		return domain.Order{}, false, nil
+		return domain.Placed{}
 	}
 	defer s.lookups.Release(1)
 
-	o, err := s.findByKey(ctx, p)
+	found := s.findByKey(ctx, p)
 	switch {
-	case err == nil || errors.Is(err, domain.ErrIdempotencyMismatch):
-		return o, err == nil, err
-	case !errors.Is(err, domain.ErrNotFound):
-		return domain.Order{}, false, nil
+	case found.Err == nil || errors.Is(found.Err, domain.ErrIdempotencyMismatch):
+		return found
+	case !errors.Is(found.Err, domain.ErrNotFound):
+		return domain.Placed{}
 	}
 
-	if err = s.checkLimit(ctx, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
-		return domain.Order{}, false, err
+	if err := s.checkLimit(ctx, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
+		return domain.Placed{Err: err}
 	}
 
-	return domain.Order{}, false, nil
+	return domain.Placed{}
 }
 
 // replayOr answers a purchase that is refused now: with the order of an earlier request with the same key, or else with
 // the refusal. Errors besides the refusal: those of findByKey.
-func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) (domain.Order, bool, error) {
-	o, err := s.findByKey(ctx, p)
-	if errors.Is(err, domain.ErrNotFound) {
-		err = refusal
+func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) domain.Placed {
+	found := s.findByKey(ctx, p)
+	if errors.Is(found.Err, domain.ErrNotFound) {
+		found.Err = refusal
 	}
-
-	return o, err == nil, err
+	return found
 }
 
 // findByKey returns the order that an earlier request with the same key placed, as that request was answered. It
 // searches the tickets before the store, so that an order which is committed in between is not missed. Errors:
 // ErrNotFound (even for a purchase without a key), ErrIdempotencyMismatch, ErrUnavailable.
-func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Order, error) {
+func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) domain.Placed {
 	if p.Key == nil {
-		return domain.Order{}, domain.ErrNotFound
+		return domain.Placed{Err: domain.ErrNotFound}
 	}
 
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
@@ -453,7 +436,7 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Orde
 	if s.cfg.Queue != nil {
 		tickets, err := s.cfg.Queue.Tickets(ctx, p.UserID)
 		if err != nil {
-			return domain.Order{}, err
+			return domain.Placed{Err: err}
 		}
 
 		for i := range tickets {
@@ -461,9 +444,9 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Orde
 			switch {
 			case t.Key == nil || t.Key.Hash != p.Key.Hash || t.Failed != "":
 			case t.Key.Request != p.Key.Request:
-				return domain.Order{}, domain.ErrIdempotencyMismatch
+				return domain.Placed{Err: domain.ErrIdempotencyMismatch}
 			default:
-				return t.Order(s.cfg.PayTimeout), nil
+				return domain.Placed{Order: t.Order(s.cfg.PayTimeout), Replayed: true}
 			}
 		}
 	}
@@ -473,15 +456,11 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Orde
 		Key:    p.Key,
 		At:     p.At,
 	})
-	if found.Err != nil {
-		return domain.Order{}, found.Err
-	}
-
-	if s.cfg.Queue != nil && p.Wait == 0 {
+	if found.Err == nil && s.cfg.Queue != nil && p.Wait == 0 {
 		found.Order.Status = domain.OrderQueued
 	}
 
-	return found.Order, nil
+	return found
 }
 
 func (s *Orders) findRepeated(ctx context.Context, purchases []domain.KeyedPurchase) []domain.Placed {

@@ -36,9 +36,9 @@ func (s *store) Order(context.Context, int64, int64) (domain.Order, error) { ret
 
 type laneFunc func(ctx context.Context, p domain.Purchase) (domain.Order, error)
 
-func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (f laneFunc) Place(ctx context.Context, p domain.Purchase) domain.Placed {
 	o, err := f(ctx, p)
-	return o, false, err
+	return domain.Placed{Order: o, Err: err}
 }
 
 // newOrders returns the orders of a sale, by default at testNow, with a store that has no buyers, and with one purchase in

@@ -25,7 +25,7 @@ func (t *Tracer) Lane(l service.Lane) service.Lane {
 type tracedLane struct{ service.Lane }
 
 // Place implements service.Lane.
-func (l tracedLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (l tracedLane) Place(ctx context.Context, p domain.Purchase) domain.Placed {
 	if trace.SpanContextFromContext(ctx).IsSampled() {
 		p.Trace = &domain.Trace{Parent: encode(ctx)}
 	}

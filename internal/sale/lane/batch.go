@@ -38,10 +38,9 @@ func NewBatch(ids IDs, orders OrderPlacer, observe func(size int)) *Batch {
 }
 
 // Place implements service.Lane. A purchase that has joined a batch is placed even if its deadline passes.
-func (l *Batch) Place(_ context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (l *Batch) Place(_ context.Context, p domain.Purchase) domain.Placed {
 	p.Trace = p.Trace.Waiting()
-	placed := l.purchases.Do(p.VoucherID, p, p.Deadline)
-	return placed.Order, placed.Replayed, placed.Err
+	return l.purchases.Do(p.VoucherID, p, p.Deadline)
 }
 
 // IDs generates order ids. It is safe for concurrent use.

@@ -101,13 +101,13 @@ func (g *ids) Skip(_ context.Context, taken int64) error {
 }
 
 type anyLane interface {
-	Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error)
+	Place(ctx context.Context, p domain.Purchase) domain.Placed
 }
 
 // place is Place without the mark of a repetition.
 func place(ctx context.Context, l anyLane, p domain.Purchase) (domain.Order, error) {
-	o, _, err := l.Place(ctx, p)
-	return o, err
+	placed := l.Place(ctx, p)
+	return placed.Order, placed.Err
 }
 
 func TestLock(t *testing.T) {
@@ -133,7 +133,7 @@ func TestLock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLock(tc.locks, NewBatch(&ids{err: tc.ids}, &store{place: tc.place}, nil))
-			o, _, err := l.Place(t.Context(), purchase(0))
+			o, err := place(t.Context(), l, purchase(0))
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)
 				return
@@ -221,12 +221,12 @@ func TestQueueReplays(t *testing.T) {
 			}}
 			p := purchase(0)
 			p.Key = key
-			o, replayed, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), p)
-			require.ErrorIs(t, err, tc.err)
-			require.Equal(t, tc.replayed, replayed)
-			require.Equal(t, tc.want, o.ID)
+			got := NewQueue(g, &ids{}, st, nil).Place(t.Context(), p)
+			require.ErrorIs(t, got.Err, tc.err)
+			require.Equal(t, tc.replayed, got.Replayed)
+			require.Equal(t, tc.want, got.Order.ID)
 			if tc.want != 0 {
-				require.Equal(t, domain.OrderQueued, o.Status, "as in the first answer")
+				require.Equal(t, domain.OrderQueued, got.Order.Status, "as in the first answer")
 			}
 			require.Empty(t, tc.stored)
 		})

@@ -37,44 +37,39 @@ const lockPoll = 50 * time.Millisecond
 //
 // If the lock is taken, Place returns ErrOrderInProgress at once. For a purchase with a key it retries until the
 // deadline, because the holder may be the same request, and then both have the same answer.
-func (l *Lock) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (l *Lock) Place(ctx context.Context, p domain.Purchase) domain.Placed {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 
 	for {
-		o, replayed, err := l.try(ctx, p)
-		if p.Key == nil || !errors.Is(err, domain.ErrOrderInProgress) {
-			return o, replayed, err
+		placed := l.try(ctx, p)
+		if p.Key == nil || !errors.Is(placed.Err, domain.ErrOrderInProgress) {
+			return placed
 		}
 
 		if loop.Sleep(ctx, lockPoll) != nil {
-			return o, replayed, err
+			return placed
 		}
 	}
 }
 
-func (l *Lock) try(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
-	var (
-		ran      bool
-		o        domain.Order
-		replayed bool
-		placed   error
-	)
-
+func (l *Lock) try(ctx context.Context, p domain.Purchase) domain.Placed {
+	ran := false
+	var placed domain.Placed
 	err := l.locks.TryDo(ctx, p.UserID, func(held context.Context) error {
 		ran = true
 		p.Fence = held
-		o, replayed, placed = l.batch.Place(ctx, p)
-		return placed
+		placed = l.batch.Place(ctx, p)
+		return placed.Err
 	})
 
 	switch {
 	case ran:
 		// The result of the transaction is valid even if the lock was lost or could not be released.
-		return o, replayed, placed
+		return placed
 	case errors.Is(err, domain.ErrOrderInProgress):
-		return domain.Order{}, false, err
+		return domain.Placed{Err: err}
 	}
 
-	return domain.Order{}, false, fmt.Errorf("%w: user lock: %w", domain.ErrUnavailable, err)
+	return domain.Placed{Err: fmt.Errorf("%w: user lock: %w", domain.ErrUnavailable, err)}
 }

@@ -54,13 +54,12 @@ type Queue struct {
 }
 
 type reservation struct {
-	order domain.Order
-	// Whether an earlier request with the same key placed the order.
-	replayed bool
+	domain.Placed
 	// Receives when the order has moved; nil if the buyer does not wait for that.
 	moved <-chan struct{}
-	err   error
 }
+
+func failed(err error) reservation { return reservation{Placed: domain.Placed{Err: err}} }
 
 // NewQueue returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
 func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queue {
@@ -79,20 +78,20 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 		return l.admit(ctx, purchases[0].VoucherID, purchases)
 	}
 
-	fail := func(err error) reservation { return reservation{err: domain.BatchError(err)} }
+	fail := func(err error) reservation { return failed(domain.BatchError(err)) }
 	l.purchases = batch.New(batch.Config[domain.Purchase, reservation]{Run: run, Fail: fail})
 	return l
 }
 
 // Place implements service.Lane. The order is queued, unless the buyer waits and the outcome is known before the end of
 // p.Wait. A repeated request waits in the same way, so that it has the same answer as the first one.
-func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (l *Queue) Place(ctx context.Context, p domain.Purchase) domain.Placed {
 	r := l.reserve(ctx, p)
-	if r.err != nil {
-		return domain.Order{}, false, r.err
+	if r.Err != nil {
+		return domain.Placed{Err: r.Err}
 	}
 	if r.moved == nil {
-		return r.order, r.replayed, nil
+		return r.Placed
 	}
 
 	ctx, cancel := context.WithDeadline(ctx, domain.Earlier(p.Deadline, time.Now().Add(p.Wait)))
@@ -100,9 +99,10 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, boo
 
 	order, err := l.wait(ctx, p, r)
 	if err != nil {
-		return domain.Order{}, false, err
+		return domain.Placed{Err: err}
 	}
-	return order, r.replayed, nil
+	r.Order = order
+	return r.Placed
 }
 
 // reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. Then it tries again
@@ -115,17 +115,17 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	for ctx.Err() == nil {
 		p.Trace = p.Trace.Waiting()
 		r := l.purchases.Do(p.VoucherID, p, p.Deadline)
-		if !errors.Is(r.err, domain.ErrGateCold) && !errors.Is(r.err, domain.ErrGateLacking) {
+		if !errors.Is(r.Err, domain.ErrGateCold) && !errors.Is(r.Err, domain.ErrGateLacking) {
 			return r
 		}
 
-		p.OrderID = r.order.ID
+		p.OrderID = r.Order.ID
 		if err := l.gate.Load(ctx, p.VoucherID, l.store); err != nil {
-			return reservation{err: err}
+			return failed(err)
 		}
 	}
 
-	return reservation{err: fmt.Errorf("%w: the gate could not decide in time", domain.ErrUnavailable)}
+	return failed(fmt.Errorf("%w: the gate could not decide in time", domain.ErrUnavailable))
 }
 
 // admit reserves units for a batch with one call of the gate. First attempts get new order ids. Purchases with a key
@@ -149,7 +149,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.P
 	l.markUsed(voucherID)
 	if err := l.assignIDs(ctx, purchases, open); err != nil {
 		for _, i := range open {
-			results[i].err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
+			results[i].Err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
 		}
 		return results
 	}
@@ -157,9 +157,9 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.P
 	as := make([]domain.Admission, len(open))
 	for n, i := range open {
 		p := &purchases[i]
-		results[i].order = p.Order(p.ExpiresAt)
-		results[i].order.Offer = p.Offer
-		results[i].order.Status = domain.OrderQueued
+		results[i].Order = p.Order(p.ExpiresAt)
+		results[i].Order.Offer = p.Offer
+		results[i].Order.Status = domain.OrderQueued
 
 		as[n] = p.Admission
 		if p.Wait > 0 && !p.SoldOut {
@@ -221,12 +221,12 @@ func (l *Queue) setRefusal(r *reservation, p *domain.Purchase, err error) {
 
 	var earlier *domain.RepeatedError
 	if !errors.As(err, &earlier) {
-		*r = reservation{order: domain.Order{ID: p.OrderID}, err: err}
+		*r = reservation{Placed: domain.Placed{Order: domain.Order{ID: p.OrderID}, Err: err}}
 		return
 	}
 
-	r.replayed = true
-	r.order.ID = earlier.OrderID
+	r.Replayed = true
+	r.Order.ID = earlier.OrderID
 
 	if p.Wait > 0 {
 		r.moved = l.waits.begin(earlier.OrderID, p.Deadline)
@@ -269,18 +269,16 @@ func (l *Queue) replayStored(
 		earlier := found[n]
 		n++
 
-		switch {
-		case errors.Is(earlier.Err, domain.ErrNotFound):
+		if errors.Is(earlier.Err, domain.ErrNotFound) {
 			rest = append(rest, i)
-		case earlier.Err != nil:
-			results[i] = reservation{err: earlier.Err}
-		default:
-			if purchases[i].Wait == 0 {
-				// As in the first answer.
-				earlier.Order.Status = domain.OrderQueued
-			}
-			results[i] = reservation{order: earlier.Order, replayed: true}
+			continue
 		}
+
+		if earlier.Err == nil && purchases[i].Wait == 0 {
+			// As in the first answer.
+			earlier.Order.Status = domain.OrderQueued
+		}
+		results[i] = reservation{Placed: earlier}
 	}
 
 	return rest, nil

@@ -74,11 +74,11 @@ func (l *Queue) wait(ctx context.Context, p domain.Purchase, r reservation) (dom
 	for {
 		select {
 		case <-ctx.Done():
-			return r.order, nil
+			return r.Order, nil
 		case <-r.moved:
 			// If Redis lost the id counter, ids are issued twice and the message may be about the order of another user, so
 			// the row is read by user.
-			if stored, err := l.store.Order(ctx, p.UserID, r.order.ID); err == nil {
+			if stored, err := l.store.Order(ctx, p.UserID, r.Order.ID); err == nil {
 				return stored, nil
 			}
 		case <-timer.C:
@@ -86,13 +86,13 @@ func (l *Queue) wait(ctx context.Context, p domain.Purchase, r reservation) (dom
 			timer.Reset(pause)
 		}
 
-		t, err := l.gate.Ticket(ctx, p.UserID, r.order.ID, p.VoucherID)
+		t, err := l.gate.Ticket(ctx, p.UserID, r.Order.ID, p.VoucherID)
 		switch {
 		case errors.Is(err, domain.ErrNotFound):
 			// It is committed, or Redis lost its data.
-			stored, err := l.store.Order(ctx, p.UserID, r.order.ID)
+			stored, err := l.store.Order(ctx, p.UserID, r.Order.ID)
 			if err != nil {
-				return r.order, nil //nolint:nilerr // as far as known, the user's own order is queued
+				return r.Order, nil //nolint:nilerr // as far as known, the user's own order is queued
 			}
 			return stored, nil
 		case err == nil && t.Failed != "":
