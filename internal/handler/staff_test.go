@@ -632,7 +632,7 @@ func TestDeadLetterPages(t *testing.T) {
 	}
 	stream := admission.Streams()[3]
 	entryID := env.Must(e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result())(t)
-	require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
+	require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order"))
 
 	admin := e.admin()
 	sizes, all := walk[deadLetterView](admin, deadLettersPath, 3)

@@ -130,12 +130,12 @@ func settleArgs(k gateKeys, voucherID int64, entries []domain.StreamEntry) ([]st
 // MoveToDeadLetters moves an unparsable entry of one of the Streams to the dead letters, with its fields unchanged. It
 // releases no unit, because the entry does not say which one. MoveToDeadLetters is idempotent. Error:
 // domain.ErrUnavailable.
-func (g *Gate) MoveToDeadLetters(ctx context.Context, stream, entry, reason string, tries int64) error {
+func (g *Gate) MoveToDeadLetters(ctx context.Context, stream, entry, reason string) error {
 	s, err := shardOfStream(stream)
 	if err != nil {
 		return err
 	}
-	if err := g.run(ctx, deadLetterScript, keysIn(s, 0).list(), entry, reason, tries).Err(); err != nil {
+	if err := g.run(ctx, deadLetterScript, keysIn(s, 0).list(), entry, reason).Err(); err != nil {
 		return unavailable(err, "dead-letter entry %s of %s", entry, stream)
 	}
 	return nil

@@ -281,8 +281,8 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 		junk := add("order", "seven")
 		misplaced := add("rows", "1 10 8 1 100 1000 CNY ") // a row of another shard
 		for range 2 {
-			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, junk, "junk", 1))
-			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, misplaced, "misplaced", 1))
+			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, junk, "junk"))
+			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, misplaced, "misplaced"))
 		}
 		requireLevel(t, g, Level{Stock: 5})
 		all := deadLetters(t, g)
@@ -293,7 +293,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 		require.Equal(t, map[string]string{"order": "seven"}, all[1].Fields)
 		env.Fails(g.Replay(t.Context(), all[1].ID))(t, domain.ErrInvalidState)
 		require.NoError(t, g.Discard(t.Context(), all[1].ID))
-		require.Error(t, g.MoveToDeadLetters(t.Context(), "another", junk, "junk", 1))
+		require.Error(t, g.MoveToDeadLetters(t.Context(), "another", junk, "junk"))
 	})
 }
 

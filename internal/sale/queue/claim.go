@@ -50,14 +50,13 @@ func (r *reader) claim(ctx context.Context) ([]entry, error) {
 
 func parseClaimed(item any) (entry, error) {
 	parts, _ := item.([]any)
-	if len(parts) != 3 {
+	if len(parts) != 2 {
 		return entry{}, fmt.Errorf("queue: claim.lua returned %v", item)
 	}
 
 	e := entry{fields: map[string]any{}}
 	e.Entry, _ = parts[0].(string)
-	e.deliveries, _ = parts[1].(int64)
-	pairs, _ := parts[2].([]any)
+	pairs, _ := parts[1].([]any)
 
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)

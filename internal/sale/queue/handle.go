@@ -13,9 +13,6 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxDeliveries is the limit for an entry that crashes every process before its tries are counted.
-const maxDeliveries = 100
-
 // handle commits and settles entries, which Redis has shown at seen or later. It returns early only if ctx ends; then the
 // rest stays pending.
 func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen time.Time) {
@@ -76,11 +73,10 @@ func countWithin(entries []entry, most int) int {
 	return len(entries)
 }
 
-// triage parses entries and returns those to be committed. It dead-letters entries that cannot be parsed or were
-// delivered too often, and leaves retried admissions pending until they are claimed.
+// triage parses entries and returns those to be committed. It dead-letters entries that cannot be parsed, and leaves
+// retried admissions pending until they are claimed.
 func (r *reader) triage(ctx context.Context, entries []entry, claimed bool) []entry {
 	todo := make([]entry, 0, len(entries))
-	var dead []domain.StreamEntry
 	for _, e := range entries {
 		p, err := r.w.cfg.Gate.Parse(r.stream, e.Entry, e.fields)
 		if err != nil {
@@ -89,17 +85,11 @@ func (r *reader) triage(ctx context.Context, entries []entry, claimed bool) []en
 		}
 
 		e.StreamEntry = p
-		switch {
-		case e.deliveries > maxDeliveries:
-			p.Tries = e.deliveries
-			p.Ends = slices.Repeat([]domain.End{{Dead: "delivered too often"}}, len(p.Admissions))
-			dead = append(dead, p)
-		case e.Tries == 0 || claimed:
+		if e.Tries == 0 || claimed {
 			todo = append(todo, e)
 		}
 	}
 
-	r.settle(ctx, dead)
 	return todo
 }
 
@@ -227,7 +217,7 @@ func (r *reader) settle(ctx context.Context, done []domain.StreamEntry) {
 func (r *reader) deadLetter(ctx context.Context, e entry, cause error) {
 	reason := truncated(cause)
 	err := r.persist(ctx, func() error {
-		return r.w.cfg.Gate.MoveToDeadLetters(ctx, r.stream, e.Entry, reason, e.deliveries)
+		return r.w.cfg.Gate.MoveToDeadLetters(ctx, r.stream, e.Entry, reason)
 	})
 	if err != nil {
 		return
@@ -235,8 +225,7 @@ func (r *reader) deadLetter(ctx context.Context, e entry, cause error) {
 
 	e.Ends = []domain.End{{Dead: reason}}
 	r.w.cfg.Settled(e.StreamEntry)
-	r.log.ErrorContext(ctx, "queue: unparsable entry dead-lettered", slog.String("entry", e.Entry),
-		slog.Int64("tries", e.deliveries), slog.Any("err", cause))
+	r.log.ErrorContext(ctx, "queue: unparsable entry dead-lettered", slog.String("entry", e.Entry), slog.Any("err", cause))
 }
 
 // persist calls do, which changes the gate or a claim, until it succeeds. It returns an error if ctx ends first; then

@@ -291,7 +291,7 @@ func TestRenewKeepsClaims(t *testing.T) {
 		entries := entriesOf(r)
 		for _, e := range entries {
 			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, e.Entry,
-				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 4).Err())
+				"IDLE", time.Hour.Milliseconds()).Err())
 		}
 		renew := func(r *reader) []entry {
 			rest, _, err := r.renewClaims(t.Context(), entries)
@@ -301,7 +301,6 @@ func TestRenewKeepsClaims(t *testing.T) {
 		renew(a)
 		for _, p := range r.pending() {
 			require.Less(t, p.Idle, time.Hour)
-			require.EqualValues(t, 4, p.RetryCount)
 		}
 		// Another consumer cannot renew them, and does not take them over.
 		renew(readerOf(r, "b"))
@@ -327,7 +326,7 @@ func TestNothingIsCommittedUnseen(t *testing.T) {
 		r.reserve(1, 20)
 		var entries []entry
 		for _, m := range r.deliver("a") {
-			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values, deliveries: 1})
+			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values})
 		}
 		away := redis.NewClient(rdb.Options())
 		defer func() { _ = away.Close() }()
@@ -547,28 +546,18 @@ func entriesOf(r *rig) []entry {
 	return entries
 }
 
-// Of the entries that a dead worker has left, one was delivered too often, and one is not in the stream any more.
-func TestEntryIsDeadLetteredAfterMaxDeliveries(t *testing.T) {
+// Of the entries that a dead worker has left, one is not in the stream any more.
+func TestLostEntryIsAcknowledged(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 2) // one entry
-		r.reserve(3, 1)
-		r.reserve(4, 1)
+		r.reserve(1, 1)
+		r.reserve(2, 1)
 		messages := r.deliver("dead")
-		require.NoError(t, rdb.XDel(t.Context(), r.stream(), messages[2].ID).Err())
-		require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "dead", 0, messages[0].ID,
-			"RETRYCOUNT", maxDeliveries).Err())
+		require.NoError(t, rdb.XDel(t.Context(), r.stream(), messages[1].ID).Err())
 		r.start(r.config("a", r.commit))
 		r.settled()
-		require.Zero(t, r.commitCalls(1))
+		require.Equal(t, 1, r.commitCalls(1))
 		require.Zero(t, r.commitCalls(2))
-		require.Equal(t, 1, r.commitCalls(3))
-		letters := r.deadLetters()
-		require.Len(t, letters, 2)
-		for i, l := range letters {
-			require.EqualValues(t, maxDeliveries+1, l.Tries)
-			require.EqualValues(t, 2-i, l.Admission.OrderID)
-		}
 		r.requireLevel(admission.Level{Stock: 8, Held: 2, Queued: 1})
 		r.until("what is lost is acknowledged", func() bool { return len(r.pending()) == 0 })
 	})

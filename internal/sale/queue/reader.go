@@ -15,8 +15,7 @@ import (
 // entry is a stream entry as it was delivered. Until triage has parsed it, its StreamEntry has only the id.
 type entry struct {
 	domain.StreamEntry
-	fields     map[string]any
-	deliveries int64
+	fields map[string]any
 }
 
 type reader struct {
@@ -102,7 +101,6 @@ func (r *reader) read(ctx context.Context) ([]entry, error) {
 			entries = append(entries, entry{
 				StreamEntry: domain.StreamEntry{Entry: m.ID},
 				fields:      m.Values,
-				deliveries:  1,
 			})
 		}
 	}

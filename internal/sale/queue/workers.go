@@ -22,7 +22,7 @@ type Settler interface {
 	// Settle ends the admissions of entries after their transaction, and removes the entries from the stream.
 	Settle(ctx context.Context, done []domain.StreamEntry) error
 	// MoveToDeadLetters moves an entry that cannot be parsed to the dead letters.
-	MoveToDeadLetters(ctx context.Context, stream, entry, reason string, tries int64) error
+	MoveToDeadLetters(ctx context.Context, stream, entry, reason string) error
 }
 
 // CommitFunc turns admissions into orders. It returns one result per admission: nil if the order is in the database,

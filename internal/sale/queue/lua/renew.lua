@@ -1,6 +1,6 @@
 -- Resets the idle time of entries that a consumer is still working on, so that no other consumer claims them. Entries
--- that another consumer has claimed stay with it. The number of deliveries does not change. If the server refuses writes,
--- nothing is claimed, but the answer is right all the same.
+-- that another consumer has claimed stay with it. If the server refuses writes, nothing is claimed, but the answer is
+-- right all the same.
 -- KEYS[1]  stream
 -- ARGV[1]  group
 -- ARGV[2]  consumer
@@ -15,7 +15,7 @@ for i = 3, #ARGV do
   else
     local pending = redis.pcall('XPENDING', stream, group, entry, entry, 1)[1] -- nil without the group
     if pending and pending[2] == consumer then
-      redis.pcall('XCLAIM', stream, group, consumer, 0, entry, 'IDLE', 0, 'RETRYCOUNT', pending[4], 'JUSTID')
+      redis.pcall('XCLAIM', stream, group, consumer, 0, entry, 'IDLE', 0, 'JUSTID')
     end
   end
 end
