@@ -4,7 +4,8 @@ import "time"
 
 // PlaceRequest is the wish of a user for a place in a waiting room.
 type PlaceRequest struct {
-	UserID int64
+	VoucherID int64
+	UserID    int64
 	// Lost is the number of an earlier place that is over: its user left, or was admitted and the pass expired. If the
 	// user still has this number, a new one replaces it. -1: none.
 	Lost int64
@@ -12,8 +13,9 @@ type PlaceRequest struct {
 
 // RoomPlace is a place in a waiting room. Numbers count from 0 in the order of arrival.
 type RoomPlace struct {
-	UserID int64
-	Number uint32
+	VoucherID int64
+	UserID    int64
+	Number    uint32
 	// Over means that the turn of the place has come, or that its user has left before.
 	Over bool
 	// Pass means that its pass is valid.

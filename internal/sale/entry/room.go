@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"seckill/internal/domain"
@@ -63,6 +64,11 @@ type line struct {
 	paused time.Time
 	// reports are those of all servers, as of the last exchange.
 	reports []report
+
+	// ready means that the room has been read.
+	ready atomic.Bool
+	// asked is when a request last needed the room; protected by Rooms.
+	asked time.Time
 }
 
 // saleView is what buyers see of a sale beside their places.

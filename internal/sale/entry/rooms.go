@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -83,75 +82,49 @@ type RoomsConfig struct {
 type Rooms struct {
 	cfg    RoomsConfig
 	clock  clock
-	joins  *batch.Batcher[join, batch.Found[uint32]]
-	leaves *batch.Batcher[leave, error]
+	joins  *batch.Batcher[domain.PlaceRequest, batch.Found[uint32]]
+	leaves *batch.Batcher[domain.RoomPlace, error]
 	// ticks lets one tick run at a time.
 	ticks *semaphore.Weighted
 
 	mu    sync.Mutex
-	lines map[int64]*openLine
-}
-
-type openLine struct {
-	*line
-	ready atomic.Bool // has been read
-	asked time.Time   // most recently
-}
-
-type join struct {
-	voucherID int64
-	request   domain.PlaceRequest
-}
-
-type leave struct {
-	voucherID int64
-	place     domain.RoomPlace
+	lines map[int64]*line
 }
 
 // NewRooms returns Rooms. Their Tasks admit buyers.
 func NewRooms(cfg RoomsConfig) *Rooms {
 	r := &Rooms{
 		cfg:   cfg,
-		lines: map[int64]*openLine{},
+		lines: map[int64]*line{},
 		ticks: semaphore.NewWeighted(1),
 	}
 
 	// The key of a call is the voucher, and a batch has one key.
 	r.joins = batch.NewLookup(r.join, domain.BatchError)
-	r.leaves = batch.New(batch.Config[leave, error]{Run: r.leave, Fail: domain.BatchError})
+	r.leaves = batch.New(batch.Config[domain.RoomPlace, error]{Run: r.leave, Fail: domain.BatchError})
 	return r
 }
 
-func (r *Rooms) join(ctx context.Context, items []join) (map[join]uint32, error) {
-	requests := make([]domain.PlaceRequest, len(items))
-	for i := range items {
-		requests[i] = items[i].request
-	}
-
-	numbers, err := r.cfg.Store.JoinRoom(ctx, items[0].voucherID, requests)
-	joined := make(map[join]uint32, len(numbers))
+func (r *Rooms) join(ctx context.Context, requests []domain.PlaceRequest) (map[domain.PlaceRequest]uint32, error) {
+	numbers, err := r.cfg.Store.JoinRoom(ctx, requests[0].VoucherID, requests)
+	joined := make(map[domain.PlaceRequest]uint32, len(numbers))
 	for i, number := range numbers {
-		joined[items[i]] = number
+		joined[requests[i]] = number
 	}
 
 	return joined, err
 }
 
-func (r *Rooms) leave(ctx context.Context, items []leave) []error {
-	places := make([]domain.RoomPlace, len(items))
-	for i := range items {
-		places[i] = items[i].place
-	}
-
-	err := r.cfg.Store.LeaveRoom(ctx, items[0].voucherID, places)
-	return slices.Repeat([]error{err}, len(items))
+func (r *Rooms) leave(ctx context.Context, places []domain.RoomPlace) []error {
+	err := r.cfg.Store.LeaveRoom(ctx, places[0].VoucherID, places)
+	return slices.Repeat([]error{err}, len(places))
 }
 
 func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	r.mu.Lock()
 	l := r.lines[voucherID]
 	if l == nil {
-		l = &openLine{line: newLine()}
+		l = newLine()
 		r.lines[voucherID] = l
 	}
 
@@ -159,7 +132,7 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	r.mu.Unlock()
 
 	if l.ready.Load() {
-		return l.line, nil
+		return l, nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
@@ -177,7 +150,7 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 		}
 	}
 
-	return l.line, nil
+	return l, nil
 }
 
 // Tasks read the rooms in use, admit buyers, and delete old places.
@@ -234,7 +207,7 @@ func (r *Rooms) inUse() map[int64]*line {
 		case time.Since(l.asked) > roomIdle && !l.holdsUnits():
 			delete(r.lines, id)
 		case l.ready.Load():
-			lines[id] = l.line
+			lines[id] = l
 		}
 	}
 
@@ -244,7 +217,7 @@ func (r *Rooms) inUse() map[int64]*line {
 // read brings all lines up to date. The caller holds ticks.
 func (r *Rooms) read(ctx context.Context) error {
 	r.mu.Lock()
-	lines := make(map[int64]*openLine, len(r.lines))
+	lines := make(map[int64]*line, len(r.lines))
 	after := make(map[int64]domain.RoomCursor, len(r.lines))
 	for id, l := range r.lines {
 		lines[id] = l
@@ -402,11 +375,9 @@ func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report
 	}
 
 	own := l.report(next, r.clock.now())
-	text, err := json.Marshal(own)
-	if err != nil {
-		return []report{own}
-	}
 
+	// Numbers always have a JSON form.
+	text, _ := json.Marshal(own)
 	texts, err := r.cfg.Peers.Exchange(ctx, voucherID, text, time.Minute)
 	if err != nil {
 		return []report{own}

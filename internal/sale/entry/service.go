@@ -175,21 +175,21 @@ func (s *Service) place(ctx context.Context, userID int64, v *domain.Voucher, l 
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 
-	item := join{voucherID: v.ID, request: domain.PlaceRequest{UserID: userID, Lost: -1}}
+	request := domain.PlaceRequest{VoucherID: v.ID, UserID: userID, Lost: -1}
 	for {
-		place := s.Rooms.joins.DoContext(ctx, v.ID, item)
+		place := s.Rooms.joins.DoContext(ctx, v.ID, request)
 		if place.Err != nil {
 			return Admission{}, place.Err
 		}
 
 		t := l.poll(place.Value, v.Sale, s.Rooms.clock.now())
 		missed := t.state == turnOver || record.HasUsed(t.round)
-		if !missed || item.request.Lost >= 0 {
+		if !missed || request.Lost >= 0 {
 			return s.admission(userID, v, place.Value, t)
 		}
 
 		// The turn of the user is over; the next place is at the end of the line.
-		item.request.Lost = int64(place.Value)
+		request.Lost = int64(place.Value)
 	}
 }
 
@@ -325,16 +325,17 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 
 	turned, round := l.turnOf(number)
 	place := domain.RoomPlace{
-		UserID: userID,
-		Number: number,
-		Over:   turned,
-		Pass:   round > 0,
+		VoucherID: voucherID,
+		UserID:    userID,
+		Number:    number,
+		Over:      turned,
+		Pass:      round > 0,
 	}
 	if place.Pass {
 		place.Bought = slices.ContainsFunc(s.queued(ctx, userID, voucherID), func(t domain.Ticket) bool { return t.Round == round })
 	}
 
-	if err := s.Rooms.leaves.DoContext(ctx, voucherID, leave{voucherID: voucherID, place: place}); err != nil {
+	if err := s.Rooms.leaves.DoContext(ctx, voucherID, place); err != nil {
 		return err
 	}
 

@@ -115,11 +115,11 @@ func TestLeaveTellsWhatBecameOfThePass(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		require.Equal(t, domain.RoomPlace{UserID: 2, Number: 2}, leave(2, ticket(33, 1, "")), "waits")
-		require.Equal(t, domain.RoomPlace{UserID: 0, Number: 0, Over: true, Pass: true}, leave(0, ticket(33, 9, "")), "bought with another pass")
-		require.Equal(t, domain.RoomPlace{UserID: 1, Number: 1, Over: true, Pass: true, Bought: true}, leave(1, ticket(33, 1, "")))
+		require.Equal(t, domain.RoomPlace{VoucherID: 1, UserID: 2, Number: 2}, leave(2, ticket(33, 1, "")), "waits")
+		require.Equal(t, domain.RoomPlace{VoucherID: 1, UserID: 0, Number: 0, Over: true, Pass: true}, leave(0, ticket(33, 9, "")), "bought with another pass")
+		require.Equal(t, domain.RoomPlace{VoucherID: 1, UserID: 1, Number: 1, Over: true, Pass: true, Bought: true}, leave(1, ticket(33, 1, "")))
 		time.Sleep(time.Minute)
-		require.Equal(t, domain.RoomPlace{UserID: 1, Number: 1, Over: true}, leave(1), "the pass has expired")
+		require.Equal(t, domain.RoomPlace{VoucherID: 1, UserID: 1, Number: 1, Over: true}, leave(1), "the pass has expired")
 	})
 }
 
