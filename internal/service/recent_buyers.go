@@ -3,6 +3,8 @@ package service
 import (
 	"sync"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // recentFor is the shortest time for which a purchase counts as recent. Most repeated clicks follow within two seconds.
@@ -15,14 +17,12 @@ const recentFor = 2 * time.Second
 type recentBuyers struct {
 	mu sync.Mutex
 	// Generations of recentFor each.
-	current, previous map[saleUser]struct{}
+	current, previous map[domain.SaleUser]struct{}
 	// The begin of the current generation.
 	since time.Time
 }
 
-type saleUser struct{ user, voucher int64 }
-
-func newRecentBuyers() *recentBuyers { return &recentBuyers{current: map[saleUser]struct{}{}} }
+func newRecentBuyers() *recentBuyers { return &recentBuyers{current: map[domain.SaleUser]struct{}{}} }
 
 func (r *recentBuyers) add(userID, voucherID int64) {
 	if r == nil {
@@ -31,7 +31,7 @@ func (r *recentBuyers) add(userID, voucherID int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rotate()
-	r.current[saleUser{userID, voucherID}] = struct{}{}
+	r.current[domain.SaleUser{UserID: userID, VoucherID: voucherID}] = struct{}{}
 }
 
 func (r *recentBuyers) has(userID, voucherID int64) bool {
@@ -43,7 +43,7 @@ func (r *recentBuyers) has(userID, voucherID int64) bool {
 	defer r.mu.Unlock()
 
 	r.rotate()
-	key := saleUser{userID, voucherID}
+	key := domain.SaleUser{UserID: userID, VoucherID: voucherID}
 	_, current := r.current[key]
 	_, previous := r.previous[key]
 
@@ -58,7 +58,7 @@ func (r *recentBuyers) rotate() {
 	}
 
 	r.previous = r.current
-	r.current = map[saleUser]struct{}{}
+	r.current = map[domain.SaleUser]struct{}{}
 	r.since = time.Now()
 
 	if age >= 2*recentFor {
