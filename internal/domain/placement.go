@@ -3,7 +3,6 @@ package domain
 import (
 	"context"
 	"crypto/sha256"
-	"time"
 )
 
 // NewOrder is an order to be placed, with the conditions for it.
@@ -47,14 +46,6 @@ func KeyHash(name string) [16]byte {
 	var hash [16]byte
 	copy(hash[:], sum[:])
 	return hash
-}
-
-// KeyedPurchase is the part of a purchase that identifies a repetition.
-type KeyedPurchase struct {
-	UserID int64
-	Key    *RequestKey
-	// The at of the request; keys older than KeyLife do not count.
-	At time.Time
 }
 
 // Placed is the result of one order of PlaceOrders.

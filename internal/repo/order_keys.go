@@ -13,9 +13,10 @@ import (
 )
 
 // RepeatedOrders implements service.OrderStore.
-func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error) {
+func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.Purchase) ([]domain.Placed, error) {
 	rows := make([]*pendingInsert, len(purchases))
-	for i, p := range purchases {
+	for i := range purchases {
+		p := &purchases[i]
 		rows[i] = newPendingInsert(&domain.NewOrder{
 			Order: domain.Order{UserID: p.UserID, CreatedAt: p.At},
 			Limit: math.MaxInt,

@@ -287,7 +287,7 @@ type orderKeyStore struct {
 	lookups atomic.Int64
 }
 
-func (s *orderKeyStore) RepeatedOrders(_ context.Context, ps []domain.KeyedPurchase) ([]domain.Placed, error) {
+func (s *orderKeyStore) RepeatedOrders(_ context.Context, ps []domain.Purchase) ([]domain.Placed, error) {
 	s.lookups.Add(1)
 	return slices.Repeat([]domain.Placed{s.found}, len(ps)), s.err
 }

@@ -23,8 +23,8 @@ const placeTimeout = 3 * time.Second
 // concurrent use.
 type OrderStore interface {
 	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
-	// domain.KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
-	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
+	// domain.KeyLife before it, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
+	RepeatedOrders(ctx context.Context, purchases []domain.Purchase) ([]domain.Placed, error)
 	// MoveOrder makes a move. In the same transaction it returns the unit if the order stops being active, and writes
 	// the audit log. If an earlier run of the request made the move, it returns the order in its present state. Errors:
 	// ErrNotFound, ErrInvalidState, ErrUnavailable.
@@ -99,7 +99,7 @@ type Orders struct {
 	inFlight *semaphore.Weighted
 	// Running purchases with a key.
 	keyed   singleflight.Group
-	repeats *batch.Batcher[domain.KeyedPurchase, domain.Placed]
+	repeats *batch.Batcher[domain.Purchase, domain.Placed]
 	// Nil in lane queue, where Redis refuses repeated purchases as cheaply.
 	recent *recentBuyers
 	// Lookups of a user's earlier orders.
@@ -137,7 +137,7 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	}
 
 	fail := func(err error) domain.Placed { return domain.Placed{Err: domain.BatchError(err)} }
-	o.repeats = batch.New(batch.Config[domain.KeyedPurchase, domain.Placed]{Run: o.findRepeated, Fail: fail})
+	o.repeats = batch.New(batch.Config[domain.Purchase, domain.Placed]{Run: o.findRepeated, Fail: fail})
 	return o
 }
 
@@ -451,11 +451,7 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) domain.Place
 		}
 	}
 
-	found := s.repeats.DoContext(ctx, 0, domain.KeyedPurchase{
-		UserID: p.UserID,
-		Key:    p.Key,
-		At:     p.At,
-	})
+	found := s.repeats.DoContext(ctx, 0, *p)
 	if found.Err == nil && s.cfg.Queue != nil && p.Wait == 0 {
 		found.Order.Status = domain.OrderQueued
 	}
@@ -463,7 +459,7 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) domain.Place
 	return found
 }
 
-func (s *Orders) findRepeated(ctx context.Context, purchases []domain.KeyedPurchase) []domain.Placed {
+func (s *Orders) findRepeated(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
 	found, err := s.cfg.Store.RepeatedOrders(ctx, purchases)
 	if err != nil {
 		return slices.Repeat([]domain.Placed{{Err: err}}, len(purchases))

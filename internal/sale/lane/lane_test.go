@@ -52,7 +52,7 @@ func (s *store) Order(_ context.Context, userID, _ int64) (domain.Order, error) 
 	return o, err
 }
 
-func (s *store) RepeatedOrders(context.Context, []domain.KeyedPurchase) ([]domain.Placed, error) {
+func (s *store) RepeatedOrders(context.Context, []domain.Purchase) ([]domain.Placed, error) {
 	placed, err := s.repeated()
 	return []domain.Placed{placed}, err
 }

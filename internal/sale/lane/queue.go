@@ -33,7 +33,7 @@ type GateStore interface {
 	Order(ctx context.Context, userID, id int64) (domain.Order, error)
 	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
 	// KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
-	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
+	RepeatedOrders(ctx context.Context, purchases []domain.Purchase) ([]domain.Placed, error)
 	ActiveOrders(ctx context.Context, userID, voucherID int64) (n int, newest int64, err error)
 	domain.GateStore
 }
@@ -238,14 +238,10 @@ func (l *Queue) setRefusal(r *reservation, p *domain.Purchase, err error) {
 func (l *Queue) replayStored(
 	ctx context.Context, purchases []domain.Purchase, results []reservation, open []int,
 ) ([]int, error) {
-	var keyed []domain.KeyedPurchase
+	var keyed []domain.Purchase
 	for _, i := range open {
 		if p := &purchases[i]; p.Key != nil {
-			keyed = append(keyed, domain.KeyedPurchase{
-				UserID: p.UserID,
-				Key:    p.Key,
-				At:     p.At,
-			})
+			keyed = append(keyed, *p)
 		}
 	}
 
