@@ -2,10 +2,10 @@
 //
 //	accounts, sessions, second_factors, erase                   users and their logins
 //	catalog, shops, vouchers, images, offers                    what is sold; here an admin changes the stock of a sale
-//	place_orders, order_moves, order_search, unpaid             orders
+//	orders, place_orders, order_moves, order_search             orders
 //	payments, unread_notices                                    payments and what providers report
 //	keys, effects, order_keys                                   Idempotency-Keys and the answers to their requests
-//	ledger, sale_facts, totals, sale_count                      reads of whole sales: reconciler, invariants, cold gates, statistics
+//	ledger, sale_facts, totals                                  reads of whole sales: reconciler, invariants, cold gates, statistics
 //	rooms, entry_rounds                                         waiting rooms
 //	audit, order_events                                         the audit log, and the outbox of events
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // entry is a stream entry as it was delivered. Until triage has parsed it, its StreamEntry has only the id.
@@ -128,4 +129,30 @@ func noGroup(err error) bool {
 	}
 	text := reply.Error()
 	return strings.Contains(text, "NOGROUP") || strings.Contains(text, "no such key") || strings.HasPrefix(text, "UNBLOCKED")
+}
+
+const (
+	shortestPause = 100 * time.Millisecond
+	longestPause  = time.Second
+)
+
+// backoff spaces the attempts of a failing operation. It logs the first failure and the recovery.
+type backoff struct {
+	// In a row.
+	failures int
+}
+
+func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
+	if b.failures != 0 {
+		log.InfoContext(ctx, message)
+	}
+	b.failures = 0
+}
+
+func (b *backoff) wait(ctx context.Context, log *slog.Logger, message string, failure error) error {
+	if b.failures == 0 {
+		log.ErrorContext(ctx, message, slog.Any("err", failure))
+	}
+	b.failures++
+	return loop.Sleep(ctx, loop.Backoff(shortestPause, longestPause, b.failures-1))
 }
