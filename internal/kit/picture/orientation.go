@@ -28,18 +28,10 @@ func orientation(tiff []byte) int {
 			break
 		}
 
-		const tagOrientation = 0x0112
+		const tagOrientation, kindShort = 0x0112, 3
 		if order.Uint16(entries) == tagOrientation {
-			const kindByte, kindLong = 1, 4
 			value := int(order.Uint16(entries[8:]))
-			switch order.Uint16(entries[2:]) {
-			case kindByte:
-				value = int(entries[8])
-			case kindLong:
-				value = int(order.Uint32(entries[8:]))
-			}
-
-			if value >= 1 && value <= 8 {
+			if order.Uint16(entries[2:]) == kindShort && value >= 1 && value <= 8 {
 				return value
 			}
 			return 1

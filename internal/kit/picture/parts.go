@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/zlib"
 	"encoding/binary"
-	"encoding/hex"
 	"image"
 	"image/color"
 	"io"
@@ -153,8 +152,6 @@ func pngParts(file []byte, header image.Config) (parts, error) {
 			}
 		case kind == "eXIf":
 			p.exif = bytes.TrimPrefix(data, exifSignature)
-		case (kind == "tEXt" || kind == "zTXt") && p.exif == nil:
-			p.exif = rawExif(kind, data)
 		case kind == "iCCP":
 			p.profile = inflated(data)
 		}
@@ -164,35 +161,8 @@ func pngParts(file []byte, header image.Config) (parts, error) {
 	return p, nil
 }
 
-// rawExif returns the EXIF data in a text chunk, or nil. Programs that do not know eXIf chunks write the data in hexadecimal
-// digits, after their name and length.
-func rawExif(kind string, chunk []byte) []byte {
-	keyword, text, _ := bytes.Cut(chunk, []byte{0})
-	switch string(keyword) {
-	case "Raw profile type exif", "Raw profile type APP1":
-	default:
-		return nil
-	}
-
-	if kind == "zTXt" {
-		text = inflated(chunk)
-	}
-
-	fields := bytes.Fields(text)
-	if len(fields) < 3 {
-		return nil
-	}
-
-	data, err := hex.DecodeString(string(bytes.Join(fields[2:], nil)))
-	if err != nil {
-		return nil
-	}
-
-	return bytes.TrimPrefix(data, exifSignature)
-}
-
-// inflated returns the content of an iCCP or zTXt chunk: a name, a zero, the method zero, and the compressed content. It
-// returns nil if there is none or if it is damaged.
+// inflated returns the profile in an iCCP chunk: a name, a zero, the method zero, and the compressed profile. It returns nil
+// if there is none or if it is damaged.
 func inflated(chunk []byte) []byte {
 	_, compressed, found := bytes.Cut(chunk, []byte{0})
 	if !found || len(compressed) == 0 || compressed[0] != 0 {
