@@ -128,8 +128,6 @@ type Config struct {
 // Service logs users in and out. It is safe for concurrent use.
 type Service struct {
 	cfg Config
-	// By session id.
-	roles *cache.Cache[string, readRole]
 	// By token.
 	pageSessions *cache.Cache[string, pageSession]
 }
@@ -138,7 +136,6 @@ type Service struct {
 func New(cfg Config) *Service {
 	return &Service{
 		cfg:          cfg,
-		roles:        cache.New[string](cache.Options[readRole]{MaxEntries: maxRoles}),
 		pageSessions: cache.New[string](cache.Options[pageSession]{MaxEntries: maxPageSessions}),
 	}
 }
@@ -305,37 +302,13 @@ func (a *Service) Watch(token string, end func(expired bool)) (func(), error) {
 	return func() { timer.Stop(); unwatch() }, nil
 }
 
-const (
-	// roleAge is the age up to which a role from the database is used.
-	roleAge = time.Second
-	// maxRoles bounds the sessions whose roles are kept. Few use a route that needs a role.
-	maxRoles = 1000
-)
-
-type readRole struct {
-	role domain.Role
-	at   time.Time
-}
-
 // CurrentRole returns the present role of a user, which can differ from that of the token for as long as the token is
-// valid. It is read from the database at most once a second per session. Errors: ErrUnauthenticated (the user no longer
-// exists), ErrUnavailable.
+// valid. Only requests of staff read it. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.
 func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, error) {
-	now := a.cfg.Now()
-	if r, ok := a.roles.Get(id.SessionID); ok && now.Sub(r.at) < roleAge {
-		return r.role, nil
-	}
-
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-
 	u, err := a.Me(ctx, id)
-	if err != nil {
-		return "", err
-	}
-
-	a.roles.Set(id.SessionID, readRole{u.Role, now})
-	return u.Role, nil
+	return u.Role, err
 }
 
 // HasRole reports whether the user has a role above buyer, even one that takes effect only after a login with a second

@@ -416,6 +416,9 @@ func TestCursorsAreAuthentic(t *testing.T) {
 		cursors["/api/v1/orders"] + "AA", strings.Repeat("A", 8000),
 	}
 	for _, path := range lists {
+		if strings.Contains(path, "/admin/") {
+			e.store.fail(nil) // the role of the caller is read
+		}
 		for _, cursor := range append(slices.Collect(maps.Values(cursors)), refused...) {
 			if cursor == cursors[path] {
 				continue
