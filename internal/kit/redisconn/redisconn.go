@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -74,17 +73,14 @@ func Open(opts *redis.UniversalOptions) redis.UniversalClient {
 	cluster.DisableRoutingPolicies = true
 
 	rdb := redis.NewClusterClient(cluster)
-	rdb.AddHook(clusterHook{reload: rdb.ReloadState})
+	rdb.AddHook(clusterHook{})
 	return rdb
 }
 
 // clusterHook marks every command of a cluster client, pipelined or not, as not repeatable. MaxRetries applies to the
 // clients of the nodes only. The cluster client's own loop is needed for MOVED and ASK, and repeats unmarked commands
-// after EOF and timeouts. The hook also reloads the slot map after a failed connection: a dead master answers no MOVED.
-type clusterHook struct {
-	// In the background, at most five times a second.
-	reload func(context.Context)
-}
+// after EOF and timeouts.
+type clusterHook struct{}
 
 // noRetry is a command that must not be repeated.
 type noRetry struct{ redis.Cmder }
@@ -96,28 +92,19 @@ func (noRetry) NoRetry() bool { return true }
 func (clusterHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
-func (h clusterHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { return h.checked(ctx, next(ctx, noRetry{cmd})) }
+func (clusterHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return next(ctx, noRetry{cmd}) }
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (h clusterHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (clusterHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		marked := make([]redis.Cmder, len(cmds))
 		for i, cmd := range cmds {
 			marked[i] = noRetry{cmd}
 		}
-		return h.checked(ctx, next(ctx, marked))
+		return next(ctx, marked)
 	}
-}
-
-// checked returns err after starting a reload if a connection could not be opened.
-func (h clusterHook) checked(ctx context.Context, err error) error {
-	var failed *net.OpError
-	if errors.As(err, &failed) && failed.Op == "dial" {
-		h.reload(ctx)
-	}
-	return err
 }
 
 // Ping returns nil if the server, or every master of a cluster, answers.
