@@ -22,9 +22,10 @@
 //
 // A counter is one key on one master. While that is down, a generator that has called [Generator.Reserve] takes the
 // numbers of a block that it has reserved from the counter of the day. No other generator has these numbers, so they can
-// be used again in every second. If the clock goes back meanwhile, the ids keep the second of the last one. Ids of
-// different generators then do not increase within a second, which is why the counter is used while it answers. A second
-// counter on another master would be no substitute: it cannot know which numbers the first one has given.
+// be used again in every second of the day; from midnight UTC on, the counter of the new day is needed, which is mostly on
+// another master. If the clock goes back meanwhile, the ids keep the second of the last one. Ids of different generators
+// then do not increase within a second, which is why the counter is used while it answers. A second counter on another
+// master would be no substitute: it cannot know which numbers the first one has given.
 //
 // # Limits
 //

@@ -61,7 +61,7 @@ var (
 	guardedScript = redis.NewScript(guardedSource)
 )
 
-// Generator generates the ids of one name. It has no state but its Redis client and the blocks of Reserve, and is safe
+// Generator generates the ids of one name. It has no state but its Redis client and the block of Reserve, and is safe
 // for concurrent use. Any number of generators, in any number of processes, may share a name.
 type Generator struct {
 	rdb     redis.Cmdable
@@ -69,10 +69,10 @@ type Generator struct {
 	now     func() time.Time
 	guarded bool
 
-	// Whether ids come from a reserved block, until Reserve succeeds.
-	failing atomic.Bool
-	mu      sync.Mutex
-	blocks  map[string]*reserved // by counter
+	// Whether ids come from the reserved block, until Reserve succeeds.
+	failing  atomic.Bool
+	mu       sync.Mutex
+	reserved reserved
 }
 
 // Option configures a Generator.

@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	// reserveSize is the size of a reserved block, and so the number of ids that a generator can issue in a second
-	// without Redis. It exceeds the orders that a server commits in a second. A day's numbers suffice for 65,536 blocks.
-	reserveSize = 1 << 16
-
-	// reserveAhead is how long before midnight the block of the next day is reserved.
-	reserveAhead = time.Hour
-)
+// reserveSize is the size of a reserved block, and so the number of ids that a generator can issue in a second without
+// Redis. It exceeds the orders that a server commits in a second. A day's numbers suffice for 65,536 blocks.
+const reserveSize = 1 << 16
 
 // reserved is a block of a day's numbers that only this generator uses. An id differs from those of the counter and of
 // other generators in its number, and from the other ids of the block in its number or second.
 type reserved struct {
+	// The counter of the day.
+	key   string
 	first int64
 	// The seconds of the last id; never decreases.
 	seconds int64
@@ -28,72 +24,44 @@ type reserved struct {
 	used int64
 }
 
-// Reserve takes a block of numbers of the current day, and in its last hour of the next day, unless the generator has
-// one. While Redis fails, Next and NextN take the numbers of the block instead. Reserve ends that when Redis answers, so
-// the caller repeats it every second or so. It replaces a block that the counter has not reached: the counter was lost
-// and may return the same numbers again. Errors: those of NextN.
+// Reserve takes a block of numbers of the current day, unless the generator has one. While Redis fails, Next and NextN take
+// the numbers of the block instead, until the day ends. Reserve ends that when Redis answers, so the caller repeats it every
+// second or so. It replaces a block that the counter has not reached: the counter was lost and may return the same numbers
+// again. Errors: those of NextN.
 func (g *Generator) Reserve(ctx context.Context) error {
-	now := g.now()
-	today := g.key(now)
-	next := g.key(now.Add(reserveAhead))
-
-	if err := g.reserve(ctx, today, now); err != nil {
-		return err
-	}
-
-	g.failing.Store(false)
-	if next == today {
-		return nil
-	}
-
-	return g.reserve(ctx, next, now.Add(reserveAhead))
-}
-
-func (g *Generator) reserve(ctx context.Context, key string, t time.Time) error {
+	key := g.key(g.now())
 	count, err := g.rdb.Get(ctx, key).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("idgen: read %s: %w", key, err)
 	}
 
 	g.mu.Lock()
-	block := g.blocks[key]
+	block := g.reserved
 	g.mu.Unlock()
 
-	if block != nil && count >= block.first+reserveSize-1 {
-		return nil
-	}
-
-	first, err := g.count(ctx, key, reserveSize)
-	if err != nil {
-		return err
-	}
-
-	g.mu.Lock()
-	defer g.mu.Unlock()
-
-	if g.blocks == nil {
-		g.blocks = map[string]*reserved{}
-	}
-
-	g.blocks[key] = &reserved{first: first}
-	for old := range g.blocks {
-		// Keys of earlier days are smaller.
-		if old < g.key(t.Add(-reserveAhead)) {
-			delete(g.blocks, old)
+	if block.key != key || count < block.first+reserveSize-1 {
+		first, err := g.count(ctx, key, reserveSize)
+		if err != nil {
+			return err
 		}
+
+		g.mu.Lock()
+		g.reserved = reserved{key: key, first: first}
+		g.mu.Unlock()
 	}
 
+	g.failing.Store(false)
 	return nil
 }
 
 // fromReserve returns the first of n numbers of a reserved block, and the seconds of their ids: if the clock went back,
-// those of the last id. ok is false without a block, or if too few of its numbers are left in this second.
+// those of the last id. ok is false without a block of the day, or if too few of its numbers are left in this second.
 func (g *Generator) fromReserve(key string, seconds, n int64) (idSeconds, first int64, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
-	b := g.blocks[key]
-	if b == nil {
+	b := &g.reserved
+	if b.key != key {
 		return 0, 0, false
 	}
 
