@@ -177,7 +177,7 @@ func TestQueuedOrdersArePolled(t *testing.T) {
 	f.held["c"] = []rush.Order{{ID: "3", VoucherID: "7", Status: "failed"}, {ID: "4", VoucherID: "7", Status: rush.Queued}}
 	queued := map[string][]string{"a": {"1"}, "b": {"8", "9", "2"}, "c": {"3"}}
 	f.place = func(token string, try int) (int, any) {
-		return http.StatusAccepted, map[string]string{"order_id": queued[token][try-1], "status": rush.Queued}
+		return http.StatusAccepted, map[string]string{"id": queued[token][try-1], "status": rush.Queued}
 	}
 	polls := map[string]int{}
 	f.watch = func(id string) (int, any) {

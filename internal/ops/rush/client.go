@@ -266,18 +266,9 @@ func (c *Client) ChangeVoucher(ctx context.Context, adminToken, voucherID string
 
 // Place orders one unit, with an Idempotency-Key and a pass of the sale unless they are empty.
 func (c *Client) Place(ctx context.Context, token, voucherID, key, pass string) (Order, error) {
-	var answer struct {
-		Order
-		OrderID string `json:"order_id"`
-	}
-
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, nil, &answer, keyHeader, key, "X-Entry-Pass", pass)
-
-	if answer.Status == Queued {
-		answer.ID = answer.OrderID
-	}
-
-	return answer.Order, err
+	var o Order
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, nil, &o, keyHeader, key, "X-Entry-Pass", pass)
+	return o, err
 }
 
 // Order reads one order.
