@@ -54,7 +54,7 @@ func TestEndedSessionIsRefusedFromTheStart(t *testing.T) {
 	store := env.Must(repo.OpenSQLite(env.SQLiteFile(t)))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	now := domain.Moment(time.Now())
-	require.NoError(t, store.RevokeSession(t.Context(), "ended", now, now.Add(time.Hour)))
+	require.NoError(t, store.RevokeSession(t.Context(), "ended", now))
 
 	w := &wiring{
 		backends: backends{store: store, secrets: domain.ParseKeyring(strings.Repeat("s", 32))},

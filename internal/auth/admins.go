@@ -18,9 +18,9 @@ type AdminStore interface {
 	// Enroll finds or inserts the user with the phone of u, sets their role and shops to those of u, replaces their second factor
 	// by the one that seal encrypts for their id, or by none if seal is nil, and ends their sessions. Error: *InvalidError
 	// (no such shop).
-	Enroll(ctx context.Context, u domain.User, seal func(userID int64) []byte, now, keepUntil time.Time) (domain.User, error)
+	Enroll(ctx context.Context, u domain.User, seal func(userID int64) []byte, now time.Time) (domain.User, error)
 	// RemoveAdmin sets the role to buyer, deletes the second factor and ends the sessions. Error: ErrNotFound.
-	RemoveAdmin(ctx context.Context, phone string, now, keepUntil time.Time) (domain.User, error)
+	RemoveAdmin(ctx context.Context, phone string, now time.Time) (domain.User, error)
 	// Admins returns the users whose stored role is above buyer, or whose phone is one of phones.
 	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)
 }
@@ -70,7 +70,7 @@ func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role, sho
 	u := newUser(phone, role, now)
 	u.ShopIDs = shops
 	if !role.NeedsSecondFactor() {
-		u, err = a.Store.Enroll(ctx, u, nil, now, now.Add(SeedTTL))
+		u, err = a.Store.Enroll(ctx, u, nil, now)
 		return u, nil, err
 	}
 
@@ -81,7 +81,7 @@ func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role, sho
 
 	u, err = a.Store.Enroll(ctx, u, func(userID int64) []byte {
 		return a.SecondFactors.seal(userID, key.Secret())
-	}, now, now.Add(SeedTTL))
+	}, now)
 
 	return u, key, err
 }
@@ -93,8 +93,7 @@ func (a *Admins) Remove(ctx context.Context, phone string) (domain.User, error) 
 	if err != nil {
 		return domain.User{}, err
 	}
-	now := domain.Moment(a.Now())
-	return a.Store.RemoveAdmin(ctx, phone, now, now.Add(SeedTTL))
+	return a.Store.RemoveAdmin(ctx, phone, domain.Moment(a.Now()))
 }
 
 // List returns all users with a role above buyer, with the roles that are in effect.

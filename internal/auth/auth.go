@@ -53,8 +53,6 @@ type Rotation struct {
 	Now        time.Time
 	// The new end of the session.
 	Expires time.Time
-	// The KeepUntil of the Revocation, if the exchange revokes the session.
-	KeepUntil time.Time
 	// Grace is the time after an exchange during which the exchanged token may be repeated. A repetition succeeds
 	// without advancing the generation of the session.
 	Grace time.Duration
@@ -90,9 +88,9 @@ type Store interface {
 	// ErrUnauthenticated.
 	SessionUser(ctx context.Context, id string) (u domain.User, ends time.Time, err error)
 	// RevokeSession ends a session. Ending it again is no error.
-	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
+	RevokeSession(ctx context.Context, id string, now time.Time) error
 	// RevokeSessions ends all sessions of a user and returns their ids.
-	RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error)
+	RevokeSessions(ctx context.Context, userID int64, now time.Time) ([]string, error)
 	// EraseUser removes the person from an account and returns its sessions, which it ends. Erasing a user again is no
 	// error.
 	EraseUser(ctx context.Context, e Erasure) (sessions []string, err error)
@@ -230,11 +228,10 @@ func (a *Service) Refresh(ctx context.Context, token, device, proof string, grac
 		DeviceHash: deviceHash(device),
 		Now:        now,
 		Expires:    now.Add(sessionTTL),
-		KeepUntil:  now.Add(SeedTTL),
 		Grace:      grace,
 	})
 	if errors.Is(err, domain.ErrUnauthenticated) {
-		a.cfg.Revoked.Add(now.Add(SeedTTL), id)
+		a.cfg.Revoked.Add(now, id)
 	}
 
 	if err != nil {
@@ -253,21 +250,21 @@ func (a *Service) Refresh(ctx context.Context, token, device, proof string, grac
 // Error: ErrUnavailable.
 func (a *Service) Logout(ctx context.Context, id Identity) error {
 	now := domain.Moment(a.cfg.Now())
-	if err := a.cfg.Store.RevokeSession(ctx, id.SessionID, now, now.Add(SeedTTL)); err != nil {
+	if err := a.cfg.Store.RevokeSession(ctx, id.SessionID, now); err != nil {
 		return err
 	}
-	a.cfg.Revoked.Add(now.Add(SeedTTL), id.SessionID)
+	a.cfg.Revoked.Add(now, id.SessionID)
 	return nil
 }
 
 // LogoutAll ends all sessions of the user. It takes effect like Logout. Error: ErrUnavailable.
 func (a *Service) LogoutAll(ctx context.Context, id Identity) error {
 	now := domain.Moment(a.cfg.Now())
-	stored, err := a.cfg.Store.RevokeSessions(ctx, id.UserID, now, now.Add(SeedTTL))
+	stored, err := a.cfg.Store.RevokeSessions(ctx, id.UserID, now)
 	if err != nil {
 		return err
 	}
-	a.cfg.Revoked.Add(now.Add(SeedTTL), append(stored, id.SessionID)...)
+	a.cfg.Revoked.Add(now, append(stored, id.SessionID)...)
 	return nil
 }
 

@@ -14,8 +14,6 @@ import (
 type Erasure struct {
 	UserID int64
 	Now    time.Time
-	// The KeepUntil of the revocations.
-	KeepUntil time.Time
 	// IdleSince restricts the erasure to a user whom IdleUsers returns for this time, unless it is zero.
 	IdleSince time.Time
 }
@@ -28,18 +26,16 @@ func (a *Service) Erase(ctx context.Context, userID int64) error {
 
 func (a *Service) erase(ctx context.Context, userID int64, idleSince time.Time) error {
 	now := domain.Moment(a.cfg.Now())
-	until := now.Add(SeedTTL)
 	sessions, err := a.cfg.Store.EraseUser(ctx, Erasure{
 		UserID:    userID,
 		Now:       now,
-		KeepUntil: until,
 		IdleSince: idleSince,
 	})
 	if err != nil {
 		return err
 	}
 
-	a.cfg.Revoked.Add(until, sessions...)
+	a.cfg.Revoked.Add(now, sessions...)
 	return nil
 }
 

@@ -25,6 +25,11 @@ type Revocation struct {
 	KeepUntil time.Time
 }
 
+// NewRevocation returns the revocation of a session that ends at now. It outlasts every token.
+func NewRevocation(sessionID string, now time.Time) Revocation {
+	return Revocation{SessionID: sessionID, KeepUntil: now.Add(SeedTTL)}
+}
+
 // equal reports whether two reads returned the same row. A session that was ended twice has two rows.
 func (r Revocation) equal(other Revocation) bool {
 	return r.Seq == other.Seq && r.SessionID == other.SessionID && r.KeepUntil.Equal(other.KeepUntil)
@@ -82,11 +87,11 @@ func (r *Revocations) Has(sessionID string) bool {
 	return ended
 }
 
-// Add adds ended sessions to the copy before the next poll finds them, all at once, and then calls their watchers.
-func (r *Revocations) Add(keepUntil time.Time, sessionIDs ...string) {
+// Add adds sessions that ended at now to the copy before the next poll finds them, all at once, and then calls their watchers.
+func (r *Revocations) Add(now time.Time, sessionIDs ...string) {
 	list := make([]Revocation, len(sessionIDs))
 	for i, id := range sessionIDs {
-		list[i] = Revocation{SessionID: id, KeepUntil: keepUntil}
+		list[i] = NewRevocation(id, now)
 	}
 	r.add(list...)
 }

@@ -102,7 +102,7 @@ func revoked(t *testing.T, s *Store) (ids []string) {
 
 func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
 	_, _, err := s.RotateSession(context.Background(), auth.Rotation{
-		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Grace: reuseWindow,
+		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), Grace: reuseWindow,
 	})
 	return err
 }
@@ -114,7 +114,7 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 		rotate := func(id string, generation int64, device string) error {
 			_, _, err := s.RotateSession(t.Context(), auth.Rotation{
 				SessionID: id, Generation: generation, DeviceHash: device, Now: now, Expires: now.Add(time.Hour),
-				KeepUntil: now.Add(24 * time.Hour), Grace: time.Minute,
+				Grace: time.Minute,
 			})
 			return err
 		}
@@ -163,22 +163,22 @@ func TestRevokeSessions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		seeded := env.Must(s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour)))(t)
 		again := env.Must(s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour)))(t)
-		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)))
-		ids := env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour)))(t)
+		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now))
+		ids := env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now))(t)
 		require.Equal(t, []string{again[0].SessionID}, ids, "the other session had ended")
 		require.Equal(t, []string{seeded[0].SessionID, again[0].SessionID}, revoked(t, s))
 		require.ErrorIs(t, rotate(s, again[0].SessionID, 1, now, 0), domain.ErrUnauthenticated)
 		require.NoError(t, rotate(s, again[1].SessionID, 1, now, 0), "another user")
-		ids = env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour)))(t)
+		ids = env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now))(t)
 		require.Empty(t, ids)
 
-		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)), "twice is no error")
-		require.NoError(t, s.RevokeSession(t.Context(), "unknown", now, now.Add(2*time.Hour)))
+		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now), "twice is no error")
+		require.NoError(t, s.RevokeSession(t.Context(), "unknown", now.Add(time.Hour)))
 		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 4)
 		require.Equal(t, list[3:], env.Must(s.RevocationsAfter(t.Context(), list[2].Seq, now))(t))
 		for _, want := range []int{3 + 4, 0} { // revocations and sessions
-			require.Equal(t, want, env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t))
+			require.Equal(t, want, env.Must(s.PurgeSessions(t.Context(), now.Add(auth.SeedTTL+time.Minute)))(t))
 		}
 		require.Equal(t, []string{"unknown"}, revoked(t, s))
 	})
@@ -250,7 +250,7 @@ func TestSessionUser(t *testing.T) {
 			require.ErrorIs(t, err, domain.ErrUnauthenticated, why)
 		}
 		refused("unknown", "there is no such session")
-		require.NoError(t, s.RevokeSession(t.Context(), "a", now, now.Add(time.Hour)))
+		require.NoError(t, s.RevokeSession(t.Context(), "a", now))
 		refused("a", "it was revoked")
 
 		orphan := newSession("b")
@@ -285,7 +285,7 @@ func TestEraseUserBesideLogins(t *testing.T) {
 						newSession(fmt.Sprint("second", i)), anyCode, noFactor)
 				},
 				func() {
-					erased, eraseErr = s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)})
+					erased, eraseErr = s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: now})
 				})
 			require.NoError(t, eraseErr)
 			if loginErr == nil && opened.ID == u.ID {
@@ -336,7 +336,7 @@ func TestIdleUsers(t *testing.T) {
 		six := idle.ID + 5
 		require.ElementsMatch(t, []int64{idle.ID, used.ID, six}, found())
 		for _, u := range []domain.User{returned, recent, owed, idle} {
-			env.Must(s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, KeepUntil: later, IdleSince: since}))(t)
+			env.Must(s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, IdleSince: since}))(t)
 		}
 		for _, u := range []domain.User{returned, recent, owed} {
 			_, err := s.User(t.Context(), u.ID)
@@ -465,31 +465,31 @@ func TestEnrollAndRemove(t *testing.T) {
 		ctx := t.Context()
 		login(t, s, "1", "before", now)
 		admin := domain.User{Phone: "1", NickName: "n", Role: domain.RoleAdmin, CreatedAt: now}
-		u := env.Must(s.Enroll(ctx, admin, sealed, now, now.Add(time.Hour)))(t)
+		u := env.Must(s.Enroll(ctx, admin, sealed, now))(t)
 		require.Equal(t, []string{"before"}, revoked(t, s))
-		_, err := s.Enroll(ctx, admin, sealed, now.Add(time.Minute), now.Add(time.Hour))
+		_, err := s.Enroll(ctx, admin, sealed, now.Add(time.Minute))
 		require.NoError(t, err, "a lost app is replaced")
 		login(t, s, "1", "during", now)
 
 		configured := login(t, s, "2", "other", now)
-		viewer := env.Must(s.Enroll(ctx, domain.User{Phone: "3", NickName: "n", Role: domain.RoleViewer, CreatedAt: now}, nil, now, now.Add(time.Hour)))(t)
+		viewer := env.Must(s.Enroll(ctx, domain.User{Phone: "3", NickName: "n", Role: domain.RoleViewer, CreatedAt: now}, nil, now))(t)
 		list := env.Must(s.Admins(ctx, []string{"2", "4"}))(t)
 		require.Equal(t, []domain.Admin{{User: u, EnrolledAt: now.Add(time.Minute), Factor: sealed(u.ID)}, {User: configured}, {User: viewer}}, list)
 
 		shop := domain.Shop{Name: "Tea", TypeID: 1, CreatedAt: now, UpdatedAt: now}
 		require.NoError(t, s.CreateShop(ctx, nil, &shop, domain.Actor{Kind: domain.ActorSystem}))
 		cashier := domain.User{Phone: "1", Role: domain.RoleRedeemer, ShopIDs: domain.ShopIDs{shop.ID}, CreatedAt: now}
-		require.Equal(t, cashier.ShopIDs, env.Must(s.Enroll(ctx, cashier, sealed, now, now.Add(time.Hour)))(t).ShopIDs)
+		require.Equal(t, cashier.ShopIDs, env.Must(s.Enroll(ctx, cashier, sealed, now))(t).ShopIDs)
 		stored := env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored)
 
-		require.Equal(t, domain.RoleBuyer, env.Must(s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour)))(t).Role)
+		require.Equal(t, domain.RoleBuyer, env.Must(s.RemoveAdmin(ctx, "1", now))(t).Role)
 		stored = env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored, "for the tokens of the former redeemer")
 		require.ElementsMatch(t, []string{"before", "during"}, revoked(t, s))
 		login(t, s, "1", "after", now) // noFactor is called without a factor, too
 		list = env.Must(s.Admins(ctx, nil))(t)
 		require.Equal(t, []domain.Admin{{User: viewer}}, list)
-		env.Fails(s.RemoveAdmin(ctx, "9", now, now.Add(time.Hour)))(t, domain.ErrNotFound)
+		env.Fails(s.RemoveAdmin(ctx, "9", now))(t, domain.ErrNotFound)
 	})
 }

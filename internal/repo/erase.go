@@ -46,7 +46,7 @@ func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error)
 // erase removes the person from the row of a user that the transaction has locked, and ends the sessions. Their rows
 // expire at once, so that they are purged.
 func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
-	if err := revokeAll(tx, sessions, e.Now, e.KeepUntil); err != nil {
+	if err := revokeAll(tx, sessions, e.Now); err != nil {
 		return err
 	}
 	if err := tx.Model(&sessionRow{}).Where("user_id = ?", u.ID).Update("expires_at", e.Now).Error; err != nil {

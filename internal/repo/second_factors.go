@@ -48,7 +48,7 @@ func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, err
 
 // Enroll implements auth.AdminStore.
 func (s *Store) Enroll(
-	ctx context.Context, newcomer domain.User, seal func(userID int64) []byte, now, keepUntil time.Time,
+	ctx context.Context, newcomer domain.User, seal func(userID int64) []byte, now time.Time,
 ) (domain.User, error) {
 	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.User, error) {
 		u, err := findOrCreateUser(tx, &newcomer)
@@ -63,7 +63,7 @@ func (s *Store) Enroll(
 		if newcomer.Role.May(domain.MayRedeem) {
 			u.ShopIDs = newcomer.ShopIDs
 		}
-		if err := setRole(tx, &u, newcomer.Role, now, keepUntil); err != nil || seal == nil {
+		if err := setRole(tx, &u, newcomer.Role, now); err != nil || seal == nil {
 			return u.User, err
 		}
 
@@ -89,18 +89,18 @@ func requireShops(tx *gorm.DB, ids []int64) error {
 }
 
 // RemoveAdmin implements auth.AdminStore.
-func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil time.Time) (domain.User, error) {
+func (s *Store) RemoveAdmin(ctx context.Context, phone string, now time.Time) (domain.User, error) {
 	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.User, error) {
 		var u userRow
 		err := tx.Where("phone = ?", phone).Take(&u).Error
 		if err == nil {
-			err = setRole(tx, &u, domain.RoleBuyer, now, keepUntil)
+			err = setRole(tx, &u, domain.RoleBuyer, now)
 		}
 		return u.User, err
 	})
 }
 
-func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time) error {
+func setRole(tx *gorm.DB, u *userRow, role domain.Role, now time.Time) error {
 	u.Role = role
 	u.UpdatedAt = now
 
@@ -111,7 +111,7 @@ func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time
 		return err
 	}
 
-	_, err := revokeOfUser(tx, u.ID, now, keepUntil)
+	_, err := revokeOfUser(tx, u.ID, now)
 	return err
 }
 

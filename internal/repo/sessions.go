@@ -137,7 +137,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		repeated := row.repeats(&r)
 		if copied || row.Generation != r.Generation && !repeated {
 			refusal = domain.ErrTokenReused
-			return revokeAll(tx, []string{r.SessionID}, r.Now, r.KeepUntil)
+			return revokeAll(tx, []string{r.SessionID}, r.Now)
 		}
 
 		u = userRow{}
@@ -188,32 +188,32 @@ func (s *Store) SessionUser(ctx context.Context, id string) (domain.User, time.T
 }
 
 // RevokeSession implements auth.Store.
-func (s *Store) RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error { return revokeAll(tx, []string{id}, now, keepUntil) })
+func (s *Store) RevokeSession(ctx context.Context, id string, now time.Time) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error { return revokeAll(tx, []string{id}, now) })
 }
 
 // RevokeSessions implements auth.Store.
-func (s *Store) RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error) {
+func (s *Store) RevokeSessions(ctx context.Context, userID int64, now time.Time) ([]string, error) {
 	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]string, error) {
 		forgotten := gorm.Expr("device_generation + 1")
 		if err := tx.Model(&userRow{}).Where("id = ?", userID).Update("device_generation", forgotten).Error; err != nil {
 			return nil, err
 		}
-		return revokeOfUser(tx, userID, now, keepUntil)
+		return revokeOfUser(tx, userID, now)
 	})
 }
 
-func revokeOfUser(tx *gorm.DB, userID int64, now, keepUntil time.Time) ([]string, error) {
+func revokeOfUser(tx *gorm.DB, userID int64, now time.Time) ([]string, error) {
 	var ids []string
 	err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).
 		Where("user_id = ? AND revoked_at IS NULL", userID).Order("id").Pluck("id", &ids).Error
 	if err != nil {
 		return nil, err
 	}
-	return ids, revokeAll(tx, ids, now, keepUntil)
+	return ids, revokeAll(tx, ids, now)
 }
 
-func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
+func revokeAll(tx *gorm.DB, ids []string, now time.Time) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -223,7 +223,7 @@ func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
 		return err
 	}
 
-	rows := column(ids, func(id *string) auth.Revocation { return auth.Revocation{SessionID: *id, KeepUntil: keepUntil} })
+	rows := column(ids, func(id *string) auth.Revocation { return auth.NewRevocation(*id, now) })
 	return tx.CreateInBatches(&rows, sqldb.PurgeBatch).Error
 }
 
