@@ -105,12 +105,13 @@ type named struct {
 	keys []string
 }
 
-func (c *Client) newNamed(k *kind, name string) named {
+// newNamed returns a lock whose keys are those of every kind, and more of its own.
+func (c *Client) newNamed(k *kind, name string, more ...string) named {
 	return named{
 		c:    c,
 		kind: k,
 		name: name,
-		keys: keysOf(c.prefix, k.name, name, fenceKey),
+		keys: keysOf(c.prefix, k.name, name, more...),
 	}
 }
 

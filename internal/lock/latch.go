@@ -24,14 +24,7 @@ var (
 type Latch struct{ named }
 
 // Latch returns the latch with that name, which must not be empty. It sends no command.
-func (c *Client) Latch(name string) *Latch {
-	return &Latch{named{
-		c:    c,
-		kind: latchKind,
-		name: name,
-		keys: keysOf(c.prefix, latchKind.name, name),
-	}}
-}
+func (c *Client) Latch(name string) *Latch { return &Latch{c.newNamed(latchKind, name)} }
 
 // TrySetCount sets the count to n, from 1 to MaxPermits. It returns false and changes nothing if the count is above
 // zero.

@@ -16,7 +16,7 @@ var mutexKind = &kind{
 type Mutex struct{ named }
 
 // Mutex returns the mutex with that name, which must not be empty. It sends no command.
-func (c *Client) Mutex(name string) *Mutex { return &Mutex{c.newNamed(mutexKind, name)} }
+func (c *Client) Mutex(name string) *Mutex { return &Mutex{c.newNamed(mutexKind, name, fenceKey)} }
 
 // Lock implements [Locker].
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
@@ -42,7 +42,7 @@ var fairKind = &kind{
 type Fair struct{ named }
 
 // Fair returns the fair lock with that name, which must not be empty. It sends no command.
-func (c *Client) Fair(name string) *Fair { return &Fair{c.newNamed(fairKind, name)} }
+func (c *Client) Fair(name string) *Fair { return &Fair{c.newNamed(fairKind, name, fenceKey)} }
 
 // Lock implements [Locker].
 func (f *Fair) Lock(ctx context.Context, opts ...Option) (*Hold, error) {

@@ -36,7 +36,7 @@ type Reentrant struct{ named }
 
 // Reentrant returns the reentrant lock with that name, which must not be empty. It sends no command.
 func (c *Client) Reentrant(name string) *Reentrant {
-	return &Reentrant{c.newNamed(reentrantKind, name)}
+	return &Reentrant{c.newNamed(reentrantKind, name, fenceKey)}
 }
 
 // Lock implements [Locker].

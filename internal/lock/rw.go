@@ -50,15 +50,7 @@ type RWMutex struct{ read, write rwSide }
 
 // RW returns the read-write lock with that name, which must not be empty. It sends no command.
 func (c *Client) RW(name string) *RWMutex {
-	side := func(k *kind) rwSide {
-		return rwSide{named{
-			c:    c,
-			kind: k,
-			name: name,
-			keys: rwKeys(c.prefix, name, ""),
-		}}
-	}
-	return &RWMutex{read: side(rwReadKind), write: side(rwWriteKind)}
+	return &RWMutex{read: rwSide{c.newNamed(rwReadKind, name)}, write: rwSide{c.newNamed(rwWriteKind, name)}}
 }
 
 // Read returns the shared side of the lock.
@@ -67,7 +59,7 @@ func (m *RWMutex) Read() Locker { return &m.read }
 // Write returns the exclusive side of the lock.
 func (m *RWMutex) Write() Locker { return &m.write }
 
-// An rwSide is one of the two sides. Its keys are without those of an owner.
+// An rwSide is one of the two sides. Its own keys depend on the owner: see take.
 type rwSide struct{ named }
 
 // Lock implements [Locker].

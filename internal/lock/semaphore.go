@@ -45,13 +45,7 @@ type Semaphore struct{ pool }
 
 // Semaphore returns the semaphore with that name, which must not be empty. It sends no command.
 func (c *Client) Semaphore(name string) *Semaphore {
-	n := named{
-		c:    c,
-		kind: semaphoreKind,
-		name: name,
-		keys: keysOf(c.prefix, semaphoreKind.name, name),
-	}
-	return &Semaphore{pool{n, semaphorePool}}
+	return &Semaphore{pool{c.newNamed(semaphoreKind, name), semaphorePool}}
 }
 
 // Acquire waits until it has taken n permits, from 1 to MaxPermits, or ctx is done. In the latter case the error
@@ -192,13 +186,7 @@ type LeasedSemaphore struct{ pool }
 
 // LeasedSemaphore returns the leased semaphore with that name, which must not be empty. It sends no command.
 func (c *Client) LeasedSemaphore(name string) *LeasedSemaphore {
-	n := named{
-		c:    c,
-		kind: leasedKind,
-		name: name,
-		keys: keysOf(c.prefix, leasedKind.name, name, holdersKey),
-	}
-	return &LeasedSemaphore{pool{n, leasedPool}}
+	return &LeasedSemaphore{pool{c.newNamed(leasedKind, name, holdersKey), leasedPool}}
 }
 
 // Acquire waits until it has taken n permits, from 1 to MaxPermits, or ctx is done. In the latter case the error
