@@ -59,7 +59,7 @@ func getRequest(path string) []byte { return httpRequest(http.MethodGet, path, "
 func serve(t *testing.T, answer http.HandlerFunc) []*process {
 	srv := httptest.NewServer(answer)
 	t.Cleanup(srv.Close)
-	return []*process{{Program: &servers.Program{Addr: srv.Listener.Addr().String()}}}
+	return []*process{{Process: &servers.Process{Addr: srv.Listener.Addr().String()}}}
 }
 
 func TestLoadSendsEachRequestOnce(t *testing.T) {
@@ -113,7 +113,7 @@ func TestFirstLoadEndsTheOthers(t *testing.T) {
 	assert.Less(t, results[1].elapsed, time.Minute)
 
 	short.subject = "broken"
-	short.servers = []*process{{Program: &servers.Program{Addr: "127.0.0.1:1"}}}
+	short.servers = []*process{{Process: &servers.Process{Addr: "127.0.0.1:1"}}}
 	env.Fails(runLoads(t.Context(), long, short))(t, "broken, 1 connections")
 }
 

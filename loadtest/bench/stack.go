@@ -46,7 +46,7 @@ type stack struct {
 
 // process is a server that this program started.
 type process struct {
-	*servers.Program
+	*servers.Process
 
 	// Host:port of metrics and profiles; empty if there is none.
 	ops string
@@ -264,12 +264,12 @@ func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]st
 }
 
 func (s *stack) startProcess(ctx context.Context, bin string, settings []string, args func(addr string) []string) (*process, error) {
-	program, err := servers.RunProgram(ctx, bin, environment(settings), args)
+	server, err := servers.RunProgram(ctx, bin, environment(settings), args)
 	if err != nil {
 		return nil, err
 	}
 
-	p := &process{Program: program}
+	p := &process{Process: server}
 	s.servers[p] = true
 	return p, nil
 }

@@ -50,7 +50,7 @@ type system struct {
 
 // instance is a server of the program with the proxy between buyers and it.
 type instance struct {
-	*servers.Program
+	*servers.Process
 
 	front *servers.Proxy
 	// Has the offset of its clock.
@@ -177,7 +177,7 @@ func (s *system) addServer(ctx context.Context, n int) error {
 	}
 
 	env := append(slices.Clone(s.env), rig.EnvClockAhead+"="+i.clock)
-	i.Program, err = servers.RunProgram(ctx, s.program, env, func(addr string) []string {
+	i.Process, err = servers.RunProgram(ctx, s.program, env, func(addr string) []string {
 		return []string{"serve", "--addr", addr}
 	})
 	if err != nil {

@@ -16,12 +16,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Database is a process of MariaDB or MySQL. Its methods are safe for concurrent use.
-type Database struct {
-	*Process
-	// Addr is host:port. Restart does not change it. The user root has no password.
-	Addr string
-}
+// Database is a process of MariaDB or MySQL, in which the user root has no password. Its methods are safe for concurrent use.
+type Database struct{ *Process }
 
 func runDatabase(ctx context.Context, bin, template string, args func(s *Process) []string) (*Database, error) {
 	s := &Process{bin: bin, ready: databaseReady, args: args}
@@ -29,7 +25,7 @@ func runDatabase(ctx context.Context, bin, template string, args func(s *Process
 		return nil, err
 	}
 
-	return &Database{Process: s, Addr: s.addr()}, nil
+	return &Database{s}, nil
 }
 
 func copyTemplate(s *Process, template string) error {
@@ -91,13 +87,8 @@ func asRoot() []string {
 func (s *Process) dataDir() string { return filepath.Join(s.dir.path, "data") }
 
 func databaseReady(ctx context.Context, s *Process, _ *child) error {
-	db, err := openAdmin(AdminConfig(s.addr()))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
 	var dir string
-	if err := db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&dir); err != nil {
+	if err := query(ctx, s.Addr, "SELECT @@datadir", &dir); err != nil {
 		return err
 	}
 
@@ -116,12 +107,7 @@ func (m *Database) CreateDatabase(ctx context.Context, name string) (string, err
 
 // CreateDatabase creates an empty utf8mb4 database on a server and returns its DSN, which keeps the parameters of cfg.
 func CreateDatabase(ctx context.Context, cfg *mysql.Config, name string) (string, error) {
-	db, err := openAdmin(cfg)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(ctx, "CREATE DATABASE `"+name+"` CHARACTER SET utf8mb4"); err != nil {
+	if err := execute(ctx, cfg, "CREATE DATABASE `"+name+"` CHARACTER SET utf8mb4"); err != nil {
 		return "", err
 	}
 
@@ -138,15 +124,9 @@ func DropDatabase(cfg *mysql.Config, name string) error {
 	}
 
 	cfg.Params["lock_wait_timeout"] = "2" // seconds; the default is a day or a year
-	db, err := openAdmin(cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_, err = db.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+name+"`")
-	return err
+	return execute(ctx, cfg, "DROP DATABASE IF EXISTS `"+name+"`")
 }
 
 // AdminConfig returns a connection as root. It has no parameters, because the code under test adds those that it needs.
@@ -158,10 +138,29 @@ func AdminConfig(addr string) *mysql.Config {
 	return cfg
 }
 
-func openAdmin(cfg *mysql.Config) (*sql.DB, error) {
+// query reads a row as root.
+func query(ctx context.Context, addr, statement string, into ...any) error {
+	db, err := Open(AdminConfig(addr))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+
+	return db.QueryRowContext(ctx, statement).Scan(into...)
+}
+
+// execute executes a statement without the database of cfg.
+func execute(ctx context.Context, cfg *mysql.Config, statement string) error {
 	cfg = cfg.Clone()
 	cfg.DBName = ""
-	return Open(cfg)
+	db, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+
+	_, err = db.ExecContext(ctx, statement)
+	return err
 }
 
 // Open opens a pool whose driver does not log broken connections: those to a starting server, or those that faults break.

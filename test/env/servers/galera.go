@@ -62,11 +62,10 @@ func (g *Galera) run(ctx context.Context) error {
 	var peers []string
 	for i := range galeraNodes {
 		s := &Process{bin: bin, ready: galeraReady}
-		g.Nodes = append(g.Nodes, &Database{Process: s})
-		if err := s.becomeMember(ctx, 3); err != nil {
+		g.Nodes = append(g.Nodes, &Database{s})
+		if err := s.prepare(ctx, 3); err != nil {
 			return err
 		}
-		g.Nodes[i].Addr = s.addr()
 		peers = append(peers, s.peerPorts[0].addr())
 		if err := errors.Join(writeGaleraState(s, template, i), transferAsRoot(s)); err != nil {
 			return err
@@ -138,7 +137,7 @@ func galeraArgs(s *Process, provider, position string, peers []string) []string 
 		"--wsrep-on=ON", "--wsrep-provider=" + provider, "--wsrep-sync-wait=1",
 		"--wsrep-sst-method=rsync", "--wsrep-sst-receive-address=" + s.peerPorts[2].addr(),
 		"--wsrep-cluster-name=" + peers[0], "--wsrep-cluster-address=gcomm://" + strings.Join(peers, ","),
-		"--wsrep-node-address=" + s.peerPorts[0].addr(), "--wsrep-node-incoming-address=" + s.addr(),
+		"--wsrep-node-address=" + s.peerPorts[0].addr(), "--wsrep-node-incoming-address=" + s.Addr,
 		"--wsrep-start-position=" + position,
 		"--wsrep-provider-options=gmcast.listen_addr=tcp://" + s.peerPorts[0].addr() +
 			";ist.recv_addr=" + s.peerPorts[1].addr() + ";gcache.size=16M",
@@ -169,20 +168,14 @@ func galeraReady(ctx context.Context, s *Process, c *child) error {
 		return err
 	}
 
-	return galeraSize(ctx, s.addr(), galeraNodes)
+	return galeraSize(ctx, s.Addr, galeraNodes)
 }
 
 func galeraSize(ctx context.Context, addr string, n int) error {
-	db, err := openAdmin(AdminConfig(addr))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-
 	status := map[string]string{"wsrep_cluster_size": "", "wsrep_ready": ""}
 	for name := range status {
 		var value string
-		if err := db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value); err != nil {
+		if err := query(ctx, addr, "SHOW GLOBAL STATUS LIKE '"+name+"'", &name, &value); err != nil {
 			return err
 		}
 		status[name] = value
@@ -217,20 +210,10 @@ func (g *Galera) CreateDatabase(ctx context.Context, name string) (string, error
 	}
 
 	for _, n := range g.Nodes[1:] {
-		if err := Until(ctx, func() error { return n.hasDatabase(ctx, name) }); err != nil {
+		if err := Until(ctx, func() error { return execute(ctx, AdminConfig(n.Addr), "USE "+name) }); err != nil {
 			return "", fmt.Errorf("a node of Galera has no database %s: %w", name, err)
 		}
 	}
 
 	return dsn, nil
-}
-
-func (m *Database) hasDatabase(ctx context.Context, name string) error {
-	db, err := openAdmin(AdminConfig(m.Addr))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(ctx, "USE "+name)
-	return err
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"seckill/internal/kit/loop"
 )
 
@@ -24,6 +26,9 @@ const StartTimeout = 5 * time.Minute
 // Process is a server process with its directory and its port, which stay the same when the process is restarted. Its
 // methods are safe for concurrent use.
 type Process struct {
+	// Addr is host:port. Restart does not change it.
+	Addr string
+
 	bin  string
 	args func(s *Process) []string
 	env  []string // nil: that of this process
@@ -44,23 +49,15 @@ type Process struct {
 // errPortTaken is returned if the server could not bind its port.
 var errPortTaken = errors.New("port is taken")
 
-// run starts s for the first time, in a new directory and on a free port. prepare, if it is not nil, fills the directory. ctx
+// run starts s for the first time, in a new directory and on a free port. fill, if it is not nil, fills the directory. ctx
 // bounds only the start. If it fails, nothing of s is left.
-func (s *Process) run(ctx context.Context, prepare func(dir string) error) error {
+func (s *Process) run(ctx context.Context, fill func(dir string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 
-	var err error
-	if s.dir, err = newFolder(); err != nil {
-		return err
-	}
-
-	if prepare != nil {
-		err = prepare(s.dir.path)
-	}
-
-	if err == nil {
-		s.port, err = reservePort(ctx)
+	err := s.prepare(ctx, 0)
+	if err == nil && fill != nil {
+		err = fill(s.dir.path)
 	}
 
 	if err == nil {
@@ -168,8 +165,8 @@ func (s *Process) Stop() error {
 	return err
 }
 
-// becomeMember gives a server of a cluster its directory and its ports, n of them for the other members, before any member starts.
-func (s *Process) becomeMember(ctx context.Context, n int) error {
+// prepare gives a server its directory and its ports, n of them for the other members of a cluster.
+func (s *Process) prepare(ctx context.Context, n int) error {
 	var err error
 	if s.dir, err = newFolder(); err != nil {
 		return err
@@ -178,6 +175,7 @@ func (s *Process) becomeMember(ctx context.Context, n int) error {
 	if s.port, err = reservePort(ctx); err != nil {
 		return err
 	}
+	s.Addr = s.port.addr()
 
 	for i := range n {
 		if s.peerPorts[i], err = reservePort(ctx); err != nil {
@@ -196,14 +194,12 @@ type member interface {
 
 // startTogether starts the members of a cluster, none of which is ready before the others run.
 func startTogether[M member](ctx context.Context, members []M) error {
-	errs := make([]error, len(members))
-	var wg sync.WaitGroup
-	for i, m := range members {
-		wg.Go(func() { errs[i] = m.start(ctx) })
+	var group errgroup.Group
+	for _, m := range members {
+		group.Go(func() error { return m.start(ctx) })
 	}
 
-	wg.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
 func stopAll[M member](members []M) error {
@@ -251,8 +247,6 @@ func (s *Process) kill() {
 	s.child = nil
 	s.paused = false
 }
-
-func (s *Process) addr() string { return s.port.addr() }
 
 // Program returns the path of the running program.
 func (s *Process) Program() string { return s.bin }
@@ -383,26 +377,19 @@ func FindBinary(name string) (string, error) {
 	return "", fmt.Errorf("%s is not installed (\"make deps\" installs it on Debian and Ubuntu): %w", name, err)
 }
 
-// Program is a process that serves HTTP. Its methods are safe for concurrent use.
-type Program struct {
-	*Process
-	// Addr is host:port. Restart does not change it.
-	Addr string
-}
-
-// RunProgram starts a program and returns when GET /healthz answers 200. ctx and StartTimeout bound only the start;
-// the program runs until Stop. args returns the arguments of each start for the address to listen on.
-func RunProgram(ctx context.Context, bin string, env []string, args func(addr string) []string) (*Program, error) {
-	s := &Process{bin: bin, env: env, ready: programReady, args: func(s *Process) []string { return args(s.addr()) }}
+// RunProgram starts a program that serves HTTP, and returns when GET /healthz answers 200. ctx and StartTimeout bound only
+// the start; the program runs until Stop. args returns the arguments of each start for the address to listen on.
+func RunProgram(ctx context.Context, bin string, env []string, args func(addr string) []string) (*Process, error) {
+	s := &Process{bin: bin, env: env, ready: programReady, args: func(s *Process) []string { return args(s.Addr) }}
 	if err := s.run(ctx, nil); err != nil {
 		return nil, err
 	}
 
-	return &Program{Process: s, Addr: s.addr()}, nil
+	return s, nil
 }
 
 func programReady(ctx context.Context, s *Process, _ *child) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr()+"/healthz", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr+"/healthz", http.NoBody)
 	if err != nil {
 		return err
 	}

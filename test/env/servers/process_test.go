@@ -39,7 +39,7 @@ func TestPortStaysReservedUntilStop(t *testing.T) {
 	}
 
 	var l net.Listener
-	eventually(func() bool { l, err = net.Listen("tcp", s.addr()); return err == nil }, "the port is free")
+	eventually(func() bool { l, err = net.Listen("tcp", s.Addr); return err == nil }, "the port is free")
 	_, err = tryPort(t.Context(), s.port.number)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errReserved)
@@ -126,7 +126,7 @@ func TestServersEndWithTheProcess(t *testing.T) {
 	const env = "SERVERS_START"
 	if name := os.Getenv(env); name != "" {
 		p := starters[name](t)
-		fmt.Println(p.addr(), p.dir.path)
+		fmt.Println(p.Addr, p.dir.path)
 		select {}
 	}
 	if runtime.GOOS != "linux" {

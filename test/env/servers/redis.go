@@ -10,17 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 )
 
 // Redis is a redis-server process. Its methods are safe for concurrent use.
 type Redis struct {
 	*Process
-	// Addr is host:port. Restart does not change it.
-	Addr string
 	// Announced is the address for other servers and their clients: Addr, unless TLS or a proxy has another.
 	Announced string
 }
@@ -46,20 +44,20 @@ func runRedis(ctx context.Context, prepare func(dir string) error, args func(dir
 		return nil, err
 	}
 
-	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
+	return &Redis{Process: s, Announced: s.Addr}, nil
 }
 
 // redisReady returns nil when the process c answers and has loaded its data, of which a Sentinel has none. Of the commands,
 // INFO works even while Redis loads.
 func redisReady(ctx context.Context, s *Process, c *child) error {
 	// go-redis logs every refused connection, and a starting server refuses the first ones.
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr())
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
 		return err
 	}
 
 	_ = conn.Close()
-	rdb := redis.NewClient(RedisOptions(s.addr()))
+	rdb := redis.NewClient(RedisOptions(s.Addr))
 	defer func() { _ = rdb.Close() }()
 
 	info, err := rdb.Info(ctx).Result()
@@ -366,20 +364,20 @@ func nodeFormed(ctx context.Context, rdb *redis.Client) error {
 
 // AddReplicas starts a replica of each master and returns when all have their master's data.
 func (c *RedisCluster) AddReplicas(ctx context.Context) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(c.Nodes))
-	for i, master := range c.Nodes {
+	for range c.Nodes {
 		replica, err := c.start(ctx, RunRedis, append(slices.Clone(c.args), "--repl-diskless-sync-delay", "0")...)
 		if err != nil {
-			wg.Wait()
 			return err
 		}
 		c.Replicas = append(c.Replicas, replica)
-		wg.Go(func() { errs[i] = replicate(ctx, master, replica) })
 	}
 
-	wg.Wait()
-	return errors.Join(errs...)
+	var group errgroup.Group
+	for i, replica := range c.Replicas {
+		group.Go(func() error { return replicate(ctx, c.Nodes[i], replica) })
+	}
+
+	return group.Wait()
 }
 
 func replicate(ctx context.Context, master, replica *Redis) error {

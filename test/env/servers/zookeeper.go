@@ -21,14 +21,7 @@ const zooKeeperServers = 3
 // ZooKeeper is an ensemble of three ZooKeeper servers. Each can be killed, paused and restarted. A session expires 0.4 s
 // after its last sign of life or later, as its client requests.
 type ZooKeeper struct {
-	Nodes []*ZooKeeperNode
-}
-
-// A ZooKeeperNode is one server of an ensemble. Its methods are safe for concurrent use.
-type ZooKeeperNode struct {
-	*Process
-	// Addr is host:port. Restart does not change it.
-	Addr string
+	Nodes []*Process
 }
 
 // RunZooKeeper starts an ensemble and returns when every server serves clients. ctx and StartTimeout bound only the
@@ -67,17 +60,16 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 			}
 		}}
 
-		z.Nodes = append(z.Nodes, &ZooKeeperNode{Process: s})
-		if err := s.becomeMember(ctx, 2); err != nil {
+		z.Nodes = append(z.Nodes, s)
+		if err := s.prepare(ctx, 2); err != nil {
 			return err
 		}
 
-		z.Nodes[i].Addr = s.addr()
 		fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, s.peerPorts[0].number, s.peerPorts[1].number)
 	}
 
 	for i, n := range z.Nodes {
-		if err := n.configure(i+1, members.String()); err != nil {
+		if err := configureZooKeeper(n, i+1, members.String()); err != nil {
 			return err
 		}
 	}
@@ -85,7 +77,7 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 	return startTogether(ctx, z.Nodes)
 }
 
-func (n *ZooKeeperNode) configure(id int, members string) error {
+func configureZooKeeper(n *Process, id int, members string) error {
 	config := fmt.Sprintf(`dataDir=%s
 clientPortAddress=127.0.0.1
 clientPort=%d
@@ -112,8 +104,8 @@ func (z *ZooKeeper) Servers() (addrs []string) {
 }
 
 // Leader returns the server that leads the ensemble. It waits for an election.
-func (z *ZooKeeper) Leader(ctx context.Context) (*ZooKeeperNode, error) {
-	var leader *ZooKeeperNode
+func (z *ZooKeeper) Leader(ctx context.Context) (*Process, error) {
+	var leader *Process
 	err := Until(ctx, func() error {
 		for _, n := range z.Nodes {
 			if mode, err := zooKeeperMode(ctx, n.Addr); err == nil && mode == "leader" {
@@ -131,7 +123,7 @@ func (z *ZooKeeper) Leader(ctx context.Context) (*ZooKeeperNode, error) {
 func (z *ZooKeeper) Stop() error { return stopAll(z.Nodes) }
 
 func zooKeeperReady(ctx context.Context, s *Process, _ *child) error {
-	_, err := zooKeeperMode(ctx, s.addr())
+	_, err := zooKeeperMode(ctx, s.Addr)
 	return err
 }
 
