@@ -128,7 +128,7 @@ func TestVerifyReportsViolations(t *testing.T) {
 
 		// A Redis that is gone hides no violation.
 		require.Zero(t, p.Stop(t))
-		alone := s.With("SECKILL_REDIS_ADDRS=" + rig.FreeAddr(t))
+		alone := s.With("SECKILL_REDIS_ADDRS=" + env.FreeAddr(t))
 		out = alone.Exits(t, rig.ExitViolation, "verify")
 		require.Regexp(t, damage, out)
 		require.Contains(t, out, "note: could not check Redis: ")
@@ -167,7 +167,7 @@ func TestRushCommand(t *testing.T) {
 			require.Contains(t, out, "the server simulates 40 buyers of 20 units")
 			require.Contains(t, out, "I1 No oversell           holds  20 active of 20")
 			require.NotContains(t, out, "BROKEN")
-			out = elsewhere.Exits(t, 1, "rush", "--url", "http://"+rig.FreeAddr(t))
+			out = elsewhere.Exits(t, 1, "rush", "--url", "http://"+env.FreeAddr(t))
 			require.Contains(t, out, "name another one with --url")
 		})
 		t.Run("tokens", func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
 	require.Contains(t, s.Exits(t, rig.ExitUnchecked, "reconcile", "--voucher", "999"), "not found")
-	out = s.With("SECKILL_REDIS_ADDRS="+rig.FreeAddr(t)).Exits(t, rig.ExitUnchecked, "reconcile")
+	out = s.With("SECKILL_REDIS_ADDRS="+env.FreeAddr(t)).Exits(t, rig.ExitUnchecked, "reconcile")
 	require.Contains(t, out, "could not check Redis")
 	require.Zero(t, p.Stop(t))
 	require.Contains(t, s.Exits(t, 0, "reconcile"), "the embedded server is not running")
@@ -442,7 +442,7 @@ func TestDoctorExitCodes(t *testing.T) {
 	requireStatus(t, found, doctor.Skipped, "redis.reachable", "sales.queue") // no server runs
 	s.Diagnose(t, 1, "--strict")
 	requireStatus(t, s.With("SECKILL_JWT_SECRET="+rig.TestSecret).Diagnose(t, 1), doctor.Fail, "config.jwt_secret")
-	nowhere := rig.FreeAddr(t)
+	nowhere := env.FreeAddr(t)
 	found = s.With("SECKILL_REDIS_ADDRS="+nowhere, "SECKILL_JWT_SECRET="+rig.TestSecret).Diagnose(t, 2)
 	requireStatus(t, found, doctor.Fail, "redis.reachable redis "+nowhere)
 	requireStatus(t, found, doctor.Skipped, "sales.queue")

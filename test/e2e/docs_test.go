@@ -213,7 +213,7 @@ func TestTour(t *testing.T) {
 	require.True(t, found)
 	tour, _, _ = strings.Cut(tour, "\n## ")
 
-	addr := rig.FreeAddr(t)
+	addr := env.FreeAddr(t)
 	blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(tour, "127.0.0.1:8080", addr), -1)
 	require.Len(t, blocks, 7)
 	shell := newcomer(t, addr)
@@ -423,7 +423,7 @@ func newOperator(t *testing.T) *operator {
 	t.Helper()
 	o := &operator{
 		root:     t.TempDir(),
-		addr:     rig.FreeAddr(t),
+		addr:     env.FreeAddr(t),
 		commands: commandsOf(t, "docs/operations.md"),
 		onMySQL:  commandsOnMySQL(t),
 		calls:    make(chan systemctlCall),

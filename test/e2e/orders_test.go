@@ -55,7 +55,7 @@ func startProvider(t *testing.T, shop string) (url string) {
 	binary := filepath.Join(t.TempDir(), "payment-provider")
 	out, err := exec.Command("go", "build", "-o", binary, "../../docs/examples/payment-provider").CombinedOutput()
 	require.NoError(t, err, string(out))
-	addr := rig.FreeAddr(t)
+	addr := env.FreeAddr(t)
 	cmd := exec.Command(binary, "-addr", addr, "-shop", shop)
 	cmd.Env = append(os.Environ(), "SECKILL_PAYMENT_SECRET="+httpSecret)
 	require.NoError(t, cmd.Start())
@@ -82,7 +82,7 @@ func checkOut(t *testing.T, page, order string) {
 func TestPaymentsOverHTTP(t *testing.T) {
 	env.FullParallel(t)
 	s := rig.RealStack(t)
-	addr := rig.FreeAddr(t)
+	addr := env.FreeAddr(t)
 	s = s.With("SECKILL_PAYMENT_URL="+startProvider(t, "http://"+addr), "SECKILL_PAYMENT_SECRET="+httpSecret)
 	p := s.Spawn(t, addr)
 	tokens := s.Tokens(t, 3)
@@ -115,7 +115,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	}
 	require.Zero(t, p.Stop(t))
 
-	p = s.With("SECKILL_PAYMENT_URL=" + startProvider(t, "http://"+rig.FreeAddr(t))).Serve(t)
+	p = s.With("SECKILL_PAYMENT_URL=" + startProvider(t, "http://"+env.FreeAddr(t))).Serve(t)
 	id, page := order(p, tokens[0], p.Sale(t, 1))
 	checkOut(t, page, id)
 	p.WaitFor(t, tokens[0], id, "paid")

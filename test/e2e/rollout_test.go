@@ -182,7 +182,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 	t.Helper()
 	servers, urls := make([]*rig.Server, 3), make([]string, 3)
 	for i := range servers {
-		servers[i] = s.Spawn(t, rig.FreeAddr(t))
+		servers[i] = s.Spawn(t, env.FreeAddr(t))
 		urls[i] = servers[i].URL
 	}
 	sale := servers[0].Sale(t, 10_000)
@@ -372,7 +372,7 @@ func TestPreviousSchema(t *testing.T) {
 			}
 		})
 	})
-	addrs := []string{rig.FreeAddr(t), rig.FreeAddr(t)}
+	addrs := []string{env.FreeAddr(t), env.FreeAddr(t)}
 	servers := make([]*rig.Server, len(addrs))
 	concurrently(len(servers), func(i int) { servers[i] = s.Spawn(t, addrs[i]) })
 	before := bought.Load()

@@ -343,7 +343,7 @@ func sellMillion(t *testing.T, s *rig.Stack, sale string) {
 // was under way wait for the lease of their lock in lane lock, 5 s, and for another worker in lane queue, about ten.
 func TestServerKilledInMidRush(t *testing.T) {
 	rig.Core("batch/mariadb").Full("lock/mariadb", "queue/mariadb", "lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
-		addr := rig.FreeAddr(t)
+		addr := env.FreeAddr(t)
 		p := s.Spawn(t, addr)
 		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
 		wait := rig.LongRush(t, s, c, time.Second)

@@ -114,8 +114,7 @@ func (k Kind) Start(tb testing.TB, args ...string) *Database {
 	k.mustBeUsed(tb)
 	d, err := k.run(tb.Context(), args...)
 	k.need(tb, err)
-	stopAtCleanup(tb, d)
-	return d
+	return started(d, err)(tb)
 }
 
 // mustBeUsed skips a test that would use a kind of server if [EnvDatabase] names another one.
@@ -195,8 +194,5 @@ func StartGalera(tb testing.TB) *servers.Galera {
 	tb.Helper()
 	Full(tb)
 	MariaDB.mustBeUsed(tb)
-	g, err := servers.RunGalera(tb.Context())
-	need(tb, err)
-	stopAtCleanup(tb, g)
-	return g
+	return started(servers.RunGalera(tb.Context()))(tb)
 }

@@ -118,12 +118,18 @@ func stopShared() error {
 	return errors.Join(errs...)
 }
 
-func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
-	tb.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
+// started returns a function that returns a server, which is stopped at cleanup, or calls need.
+func started[S interface{ Stop() error }](s S, err error) func(tb testing.TB) S {
+	return func(tb testing.TB) S {
+		tb.Helper()
+		need(tb, err)
+		tb.Cleanup(func() {
+			if err := s.Stop(); err != nil {
+				tb.Error(err)
+			}
+		})
+		return s
+	}
 }
 
 // need skips or fails the test if err is not nil: it skips if a program is missing and not required.

@@ -37,10 +37,7 @@ func SharedRedis(tb testing.TB) *Redis {
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
 	server(tb)
-	r, err := runRedis(tb.Context(), args...)
-	need(tb, err)
-	stopAtCleanup(tb, r)
-	return r
+	return started(runRedis(tb.Context(), args...))(tb)
 }
 
 func runRedis(ctx context.Context, args ...string) (*Redis, error) {
@@ -153,10 +150,7 @@ func StartRedisCluster(tb testing.TB) *servers.RedisCluster {
 func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *servers.RedisCluster {
 	tb.Helper()
 	Full(tb)
-	c, err := servers.RunRedisCluster(tb.Context(), start, args...)
-	need(tb, err)
-	stopAtCleanup(tb, c)
-	return c
+	return started(servers.RunRedisCluster(tb.Context(), start, args...))(tb)
 }
 
 // StartRedisSentinel starts a master with a replica and three Sentinels, and returns when a failover is possible. It stops them
@@ -169,8 +163,5 @@ func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *servers.RedisSe
 func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisStarter) *servers.RedisSentinel {
 	tb.Helper()
 	Full(tb)
-	s, err := servers.RunRedisSentinel(tb.Context(), downAfter, start)
-	need(tb, err)
-	stopAtCleanup(tb, s)
-	return s
+	return started(servers.RunRedisSentinel(tb.Context(), downAfter, start))(tb)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env/servers"
 )
 
 // InBackground runs f until the end of the test, or until stop is called, which waits for the end of f.
@@ -26,6 +28,16 @@ func InBackground(tb testing.TB, f func(ctx context.Context)) (stop func()) {
 	}
 	tb.Cleanup(stop)
 	return stop
+}
+
+// FreeAddr returns an address that is reserved until cleanup: a server can be stopped and started again on it, and nothing
+// listens there otherwise.
+func FreeAddr(tb testing.TB) string {
+	tb.Helper()
+	addr, release, err := servers.ReserveAddr(tb.Context())
+	need(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, release()) })
+	return addr
 }
 
 // Buffer is a bytes.Buffer for concurrent use.

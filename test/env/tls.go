@@ -89,13 +89,7 @@ func (c Certificates) starter(tb testing.TB) servers.RedisStarter {
 // TLS, and uses TLS for replication.
 func (c Certificates) listen(tb testing.TB) (addr string, args []string) {
 	tb.Helper()
-	addr, release, err := servers.ReserveAddr(tb.Context())
-	need(tb, err)
-	tb.Cleanup(func() {
-		if err := release(); err != nil {
-			tb.Error(err)
-		}
-	})
+	addr = FreeAddr(tb)
 	_, port, err := net.SplitHostPort(addr)
 	need(tb, err)
 	return addr, []string{

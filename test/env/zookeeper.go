@@ -19,8 +19,5 @@ func SharedZooKeeper(tb testing.TB) *servers.ZooKeeper {
 func StartZooKeeper(tb testing.TB) *servers.ZooKeeper {
 	tb.Helper()
 	Full(tb)
-	z, err := servers.RunZooKeeper(tb.Context())
-	need(tb, err)
-	stopAtCleanup(tb, z)
-	return z
+	return started(servers.RunZooKeeper(tb.Context()))(tb)
 }

@@ -28,7 +28,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
 	"seckill/test/env"
-	"seckill/test/env/servers"
 )
 
 // Stack is the environment of the servers of one test: their configuration, database and Redis.
@@ -649,16 +648,6 @@ func (p *Server) Admin(t *testing.T) string {
 func (p *Server) Sale(t *testing.T, stock int64) string {
 	t.Helper()
 	return p.Publish(t, Offer{Stock: stock})
-}
-
-// FreeAddr returns an address that is reserved for the test: a server can be stopped and started again on it, and
-// nothing listens there otherwise.
-func FreeAddr(t *testing.T) string {
-	t.Helper()
-	addr, release, err := servers.ReserveAddr(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, release()) })
-	return addr
 }
 
 // Eventually waits up to a minute for a condition.
