@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,27 +33,18 @@ const (
 	refund fate = "refunded"
 )
 
-// fates are drawn from the seed.
-type fates struct{ rng *rand.Rand }
+// fates are those of twenty orders. The seed draws one of them for each.
+var fates = slices.Concat(
+	slices.Repeat([]fate{keep}, 10),
+	slices.Repeat([]fate{repeat}, 2),
+	slices.Repeat([]fate{cancel}, 3),
+	slices.Repeat([]fate{pay}, 3),
+	[]fate{redeem, refund},
+)
 
-func newFates(seed uint64) fates { return fates{rand.New(rand.NewPCG(seed, 1))} } //nolint:gosec // repeatable
-
-func (f fates) next() fate {
-	n := f.rng.IntN(20)
-	switch {
-	case n < 10:
-		return keep
-	case n < 12:
-		return repeat
-	case n < 15:
-		return cancel
-	case n < 18:
-		return pay
-	case n < 19:
-		return redeem
-	default:
-		return refund
-	}
+func drawFates(seed uint64) func() fate {
+	rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
+	return func() fate { return fates[rng.IntN(len(fates))] }
 }
 
 func (c *campaign) shop(ctx context.Context) {
@@ -72,6 +64,8 @@ func (c *campaign) shop(ctx context.Context) {
 			})
 		}
 	}
+
+	c.lastCame = time.Since(c.ledger.began)
 
 	// The functions return no errors.
 	_ = group.Wait()

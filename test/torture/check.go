@@ -244,8 +244,6 @@ type entry struct {
 	order int64
 	began time.Time
 	ended time.Time
-	// It is not the buyer's first try.
-	again bool
 	// The order has one of these.
 	want []domain.OrderStatus
 }
@@ -311,8 +309,6 @@ func (l *ledger) answered(i int, a rush.Answer, began time.Time) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-
-	e.again = !l.entries[i].ended.IsZero()
 	l.entries[i] = e
 }
 

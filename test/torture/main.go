@@ -50,33 +50,24 @@ const (
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var f flags
-
-	// Set by kong's --help.
-	exit := -1
+	helped := false
 
 	parser, err := kong.New(&f,
 		kong.Name("torture"),
 		kong.Description("Fault campaign: start private servers, a database and a Redis, let them fail once a second under buyers, "+
 			"and check the promises. Exit code 1: a promise was broken; 2: the campaign was not possible."),
 		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { exit = max(exit, code) }),
+		kong.Exit(func(int) { helped = true }),
 	)
-	if err != nil {
-		fmt.Fprintln(stderr, "torture:", err)
-		return exitUnchecked
-	}
-
-	_, err = parser.Parse(args)
-	if exit >= 0 {
-		return exit
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "torture:", err)
-		return exitUnchecked
-	}
-
-	err = f.campaign(ctx, stdout)
 	if err == nil {
+		_, err = parser.Parse(args)
+	}
+
+	if err == nil && !helped {
+		err = f.campaign(ctx, stdout)
+	}
+
+	if err == nil || helped {
 		return 0
 	}
 
@@ -186,8 +177,10 @@ type campaign struct {
 	ledger    *ledger
 	// Successful checks during the campaign.
 	checks int
-	// After the campaign.
-	faults []*Fault
+
+	// After the campaign: when the last buyer came, since its begin, and its faults.
+	lastCame time.Duration
+	faults   []*Fault
 }
 
 // numberOfSales is the number of sales that run at once.
@@ -232,14 +225,14 @@ func newCampaign(ctx context.Context, cfg Config, s *system) (*campaign, error) 
 		}
 	}
 
-	fates := newFates(cfg.Seed)
+	nextFate := drawFates(cfg.Seed)
 	for i, b := range buyers {
 		sale := c.sales[i%numberOfSales]
 		c.purchases = append(c.purchases, purchase{
 			sale:  i % numberOfSales,
 			buyer: len(sale.Tokens),
 			user:  b.ID,
-			fate:  fates.next(),
+			fate:  nextFate(),
 		})
 		sale.Tokens = append(sale.Tokens, b.Token)
 	}

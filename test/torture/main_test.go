@@ -179,11 +179,11 @@ func TestSchedule(t *testing.T) {
 		require.Len(t, seen, len(kinds))
 	}
 
-	a, b := newFates(7), newFates(7)
+	a, b := drawFates(7), drawFates(7)
 	seen := map[fate]bool{}
 	for range 200 {
-		f := a.next()
-		require.Equal(t, f, b.next())
+		f := a()
+		require.Equal(t, f, b())
 		seen[f] = true
 	}
 	require.Len(t, seen, 6)

@@ -126,17 +126,13 @@ func (c *campaign) report(elapsed time.Duration) *Report {
 // measurePauses sets the pauses of the faults. After the last buyer came, no answers are expected.
 func (c *campaign) measurePauses() {
 	var answered []time.Duration
-	var last time.Duration
 	for _, e := range c.ledger.entries {
 		answered = append(answered, e.ended.Sub(c.ledger.began))
-		if !e.again {
-			last = max(last, e.began.Sub(c.ledger.began))
-		}
 	}
 
 	slices.Sort(answered)
 	for _, f := range c.faults {
-		f.Pause = longestPause(answered, f.Begin, min(f.End, last))
+		f.Pause = longestPause(answered, f.Begin, min(f.End, c.lastCame))
 	}
 }
 

@@ -28,7 +28,7 @@ type redisServers struct {
 
 func (s *system) startRedis(ctx context.Context, cluster bool) error {
 	if !cluster {
-		r, err := servers.RunRedisSentinel(ctx, downAfter, s.startSentinelNode)
+		r, err := servers.RunRedisSentinel(ctx, downAfter, s.startOfSentinels)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,8 @@ func (s *system) startRedis(ctx context.Context, cluster bool) error {
 		return nil
 	}
 
-	c, err := servers.RunRedisCluster(ctx, s.startClusterNode)
+	// The nodes do not reach each other's bus through the proxies.
+	c, err := servers.RunRedisCluster(ctx, s.proxied("--cluster-announce"))
 	if err != nil {
 		return err
 	}
@@ -57,12 +58,13 @@ func (s *system) startRedis(ctx context.Context, cluster bool) error {
 	return err
 }
 
-func (s *system) startSentinelNode(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
-	if len(s.redisLinks) == sentinelNodes {
+// startOfSentinels starts one of two Redis servers behind a proxy, and then the Sentinels.
+func (s *system) startOfSentinels(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
+	if len(s.redisLinks) == 2 {
 		return run(ctx, args...)
 	}
 
-	r, err := s.startProxied(ctx, run, args, "--replica-announce-ip", "--replica-announce-port")
+	r, err := s.proxied("--replica-announce")(ctx, run, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -71,35 +73,28 @@ func (s *system) startSentinelNode(ctx context.Context, run servers.RedisRunner,
 	return r, nil
 }
 
-// sentinelNodes is the number of Redis servers besides the Sentinels.
-const sentinelNodes = 2
+// proxied starts nodes that each announce the host and the port of a proxy, in arguments with this prefix.
+func (s *system) proxied(announce string) servers.RedisStarter {
+	return func(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
+		p, err := servers.StartProxy(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.redisLinks = append(s.redisLinks, p)
 
-// startClusterNode starts a node of a cluster behind a proxy, through which the nodes do not reach each other's bus.
-func (s *system) startClusterNode(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
-	return s.startProxied(ctx, run, args, "--cluster-announce-ip", "--cluster-announce-port")
-}
+		host, port, err := net.SplitHostPort(p.Addr)
+		if err != nil {
+			return nil, err
+		}
 
-// startProxied starts a node that announces the host and the port of its proxy, the last of s.redisLinks, with these
-// arguments.
-func (s *system) startProxied(ctx context.Context, run servers.RedisRunner, args []string, hostArg, portArg string) (*servers.Redis, error) {
-	p, err := servers.StartProxy(ctx)
-	if err != nil {
-		return nil, err
+		r, err := run(ctx, append(slices.Clone(args), announce+"-ip", host, announce+"-port", port)...)
+		if err != nil {
+			return nil, err
+		}
+
+		p.Lead(r.Addr)
+		return r, nil
 	}
-	s.redisLinks = append(s.redisLinks, p)
-
-	host, port, err := net.SplitHostPort(p.Addr)
-	if err != nil {
-		return nil, err
-	}
-
-	r, err := run(ctx, append(slices.Clone(args), hostArg, host, portArg, port)...)
-	if err != nil {
-		return nil, err
-	}
-
-	p.Lead(r.Addr)
-	return r, nil
 }
 
 // partner returns the replica of a master, or the master of a replica.
@@ -190,15 +185,7 @@ type database struct {
 	dsn string
 }
 
-func startDatabase(ctx context.Context, cluster bool) (*database, error) {
-	d := &database{}
-	if err := d.start(ctx, cluster); err != nil {
-		return nil, errors.Join(err, d.stop())
-	}
-
-	return d, nil
-}
-
+// start starts the database. The caller stops it, even after an error.
 func (d *database) start(ctx context.Context, cluster bool) error {
 	dsn, err := d.create(ctx, cluster)
 	if err != nil {
@@ -389,23 +376,16 @@ func fillTables(ctx context.Context, db *sql.DB) error {
 // further node is taken away: it stops with the second one.
 func (d *database) heal(ctx context.Context) error {
 	for _, n := range d.nodes {
-		if err := d.healNode(ctx, n); err != nil {
+		if n.Answers() {
+			// It is unsupported where the fault is.
+			_ = n.SetDiskFull(false)
+			continue
+		}
+
+		if err := servers.Until(ctx, n.Restart); err != nil {
 			return err
 		}
 	}
 
 	return d.complete(ctx)
-}
-
-func (d *database) healNode(ctx context.Context, n *servers.Database) error {
-	if !n.Answers() {
-		return servers.Until(ctx, n.Restart)
-	}
-
-	if d.galera == nil {
-		// It is unsupported where the fault is.
-		_ = n.SetDiskFull(false)
-	}
-
-	return nil
 }

@@ -41,7 +41,7 @@ type system struct {
 	redis  redisServers
 	// Of the nodes.
 	redisLinks []*servers.Proxy
-	database   *database
+	database   database
 	servers    []*instance
 
 	// Starts of servers that failed and were repeated.
@@ -98,7 +98,7 @@ func (s *system) start(ctx context.Context, cfg Config) error {
 		return err
 	}
 
-	if s.database, err = startDatabase(ctx, cfg.Database == galera); err != nil {
+	if err := s.database.start(ctx, cfg.Database == galera); err != nil {
 		return err
 	}
 
@@ -205,9 +205,7 @@ func (s *system) stop() error {
 		_ = s.db.Close()
 	}
 
-	if s.database != nil {
-		errs = append(errs, s.database.stop())
-	}
+	errs = append(errs, s.database.stop())
 	if s.redis.stop != nil {
 		errs = append(errs, s.redis.stop())
 	}
