@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,7 +34,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))
 	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errInconsistent)
 
-	m := &sample{result: &result{}, counts: 30}
+	m := &sample{counts: 30}
 	_, err := s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
 	require.NoError(t, err)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -53,7 +52,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 
 func TestMain(m *testing.M) { env.Main(m) }
 
-func getRequest(path string) []byte { return httpRequest(http.MethodGet, path, "", "") }
+func getRequest(path string) []byte { return httpRequest(http.MethodGet, path, "") }
 
 // serve starts a server of the test, and returns it as a load addresses it.
 func serve(t *testing.T, answer http.HandlerFunc) []*process {
@@ -97,7 +96,7 @@ func TestPaceLimitsTheRate(t *testing.T) {
 	for try := 0; try < 5 && latency >= l.pace; try++ { // an answer may be late; a pause that counts is in every try
 		r := env.Must(l.run(t.Context(), new(atomic.Bool)))(t)
 		require.LessOrEqual(t, r.total(), int64(3))
-		latency = r.percentile(1)
+		latency = r.latencies[0]
 	}
 	assert.Less(t, latency, l.pace, "the pause is not part of the latency")
 }
@@ -121,29 +120,27 @@ func TestMissingAnswersFailTheLoad(t *testing.T) {
 	t.Parallel()
 	these := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	l := load{servers: these, conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
-	env.Fails(l.run(t.Context(), new(atomic.Bool)))(t, io.ErrUnexpectedEOF)
+	env.Fails(l.run(t.Context(), new(atomic.Bool)))(t, io.EOF)
 
 	env.Fails(l.run(env.Cancelled(t.Context()), new(atomic.Bool)))(t, context.Canceled)
-	require.ErrorIs(t, (&result{}).only("201"), errWrongAnswers, "without answers there is no success")
+	require.ErrorIs(t, (&sample{}).only("201"), errWrongAnswers, "without answers there is no success")
 }
 
 func TestPercentile(t *testing.T) {
-	r := &result{}
-	assert.Zero(t, r.percentile(50))
+	m := &sample{}
+	assert.True(t, math.IsNaN(m.millis(50)))
 	for n := range time.Duration(200) {
-		r.latencies = append(r.latencies, n+1)
+		m.latencies = append(m.latencies, (n+1)*time.Millisecond)
 	}
-	for p, want := range map[float64]time.Duration{0.1: 1, 50: 100, 99: 198, 100: 200} {
-		assert.Equal(t, want, r.percentile(p))
+	for p, want := range map[float64]float64{0.1: 1, 50: 100, 99: 198, 100: 200} {
+		assert.InDelta(t, want, m.millis(p), 0)
 	}
 }
 
-// ranOnce returns a sample of n answers that took 1 ms each.
+// ranOnce returns a sample of n answers.
 func ranOnce(subject string, n int, elapsed time.Duration) *sample {
-	r := &result{answers: map[string]int64{"201": int64(n)}, elapsed: elapsed}
-	r.latencies = slices.Repeat([]time.Duration{time.Millisecond}, n)
-	cpu := usage{server: time.Duration(n) * 5 * time.Microsecond, client: time.Duration(n) * 2 * time.Microsecond}
-	return &sample{subject: subject, result: r, counts: int64(n), allocs: math.NaN(), batched: 12.5, cpu: cpu}
+	used := usage{server: time.Duration(n) * 5 * time.Microsecond, client: time.Duration(n) * 2 * time.Microsecond}
+	return &sample{subject: subject, elapsed: elapsed, counts: int64(n), used: used}
 }
 
 func TestRatiosCompareRunsOfOneRound(t *testing.T) {

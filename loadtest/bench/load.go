@@ -6,17 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // load is a closed loop of clients: each connection sends its next request when the previous one has been answered.
@@ -36,57 +35,36 @@ type load struct {
 	pace time.Duration
 }
 
-// result is the outcome of a load.
-type result struct {
-	// Count by status, or by code for problem documents.
-	answers map[string]int64
-	// Sorted.
-	latencies []time.Duration
-	// Time until the last answer.
-	elapsed time.Duration
-}
-
-func (r *result) total() int64 { return int64(len(r.latencies)) }
-
-func (r *result) percentile(p float64) time.Duration {
-	rank := int(math.Ceil(float64(len(r.latencies)) * p / 100))
-	if rank == 0 {
-		return 0
-	}
-
-	return r.latencies[rank-1]
-}
-
 // answerTimeout bounds the wait for one answer. A server that takes longer is considered broken.
 const answerTimeout = 30 * time.Second
 
-// runLoads runs loads concurrently until the first one ends or any fails, and returns one result per load. A connection that
-// breaks, a missing answer and the end of ctx are errors; an unwanted answer is not, see result.only.
-func runLoads(ctx context.Context, loads ...load) ([]*result, error) {
+// runLoads runs loads concurrently until the first one ends or any fails, and returns one sample per load. A connection that
+// breaks, a missing answer and the end of ctx are errors; an unwanted answer is not, see sample.only.
+func runLoads(ctx context.Context, loads ...load) ([]*sample, error) {
 	var (
-		wg      sync.WaitGroup
-		results = make([]*result, len(loads))
-		errs    = make([]error, len(loads))
+		group   errgroup.Group
+		samples = make([]*sample, len(loads))
 		stop    atomic.Bool
 	)
 
 	for i, l := range loads {
-		wg.Go(func() {
-			if results[i], errs[i] = l.run(ctx, &stop); errs[i] != nil {
-				errs[i] = fmt.Errorf("%s, %d connections: %w", l.subject, l.conns, errs[i])
+		group.Go(func() error {
+			var err error
+			if samples[i], err = l.run(ctx, &stop); err != nil {
+				err = fmt.Errorf("%s, %d connections: %w", l.subject, l.conns, err)
 			}
-			if i == 0 || errs[i] != nil {
+			if i == 0 || err != nil {
 				stop.Store(true)
 			}
+			return err
 		})
 	}
 
-	wg.Wait()
-	return results, cmp.Or(errs...)
+	return samples, group.Wait()
 }
 
 // run opens all connections first and then sends on all of them, until stop is set at the latest.
-func (l load) run(ctx context.Context, stop *atomic.Bool) (*result, error) {
+func (l load) run(ctx context.Context, stop *atomic.Bool) (*sample, error) {
 	conns := make([]*conn, 0, l.conns)
 	defer func() {
 		for _, c := range conns {
@@ -103,9 +81,9 @@ func (l load) run(ctx context.Context, stop *atomic.Bool) (*result, error) {
 	}
 
 	var (
-		wg    sync.WaitGroup
+		group errgroup.Group
 		next  = make([]atomic.Int64, len(l.servers))
-		users = make([]client, len(conns))
+		users = make([]sample, len(conns))
 		start = time.Now()
 	)
 
@@ -114,45 +92,48 @@ func (l load) run(ctx context.Context, stop *atomic.Bool) (*result, error) {
 
 	for i, c := range conns {
 		u := &users[i]
-		u.answers = map[string]*int64{}
+		u.answers = map[string]int64{}
 		server := i % len(l.servers)
 
 		// Each server has its own requests, so that a user comes to the same server in every round, as behind a balancer
 		// with sticky sessions. It has verified the user's token then, as a single server has.
 		request := func() int64 { return (next[server].Add(1)-1)*int64(len(l.servers)) + int64(server) }
 
-		wg.Go(func() {
-			if u.err = c.SetDeadline(start.Add(l.limit + answerTimeout)); u.err == nil {
-				u.err = u.send(&l, c, request, stop, start)
+		group.Go(func() error {
+			err := c.SetDeadline(start.Add(l.limit + answerTimeout))
+			if err == nil {
+				err = u.send(&l, c, request, stop, start)
 			}
-			if u.err != nil {
+			if err != nil {
 				stop.Store(true)
 			}
+			return err
 		})
 	}
 
-	wg.Wait()
-	r := &result{answers: map[string]int64{}, elapsed: time.Since(start)}
-
 	// If a server dies, all connections fail in the same way.
-	err := context.Cause(ctx)
-	for i := range users {
-		err = cmp.Or(err, users[i].err)
-		users[i].addTo(r)
+	err := group.Wait()
+	m := &sample{
+		subject: l.subject,
+		answers: map[string]int64{},
+		elapsed: time.Since(start),
 	}
-	slices.Sort(r.latencies)
 
-	return r, err
+	for _, u := range users {
+		m.latencies = append(m.latencies, u.latencies...)
+		for kind, n := range u.answers {
+			m.answers[kind] += n
+		}
+	}
+
+	slices.Sort(m.latencies)
+	m.counts = m.total()
+
+	return m, cmp.Or(context.Cause(ctx), err)
 }
 
-// client holds the results of one connection.
-type client struct {
-	answers   map[string]*int64
-	latencies []time.Duration
-	err       error
-}
-
-func (u *client) send(l *load, c *conn, request func() int64, stop *atomic.Bool, start time.Time) error {
+// send adds the answers on one connection.
+func (m *sample) send(l *load, c *conn, request func() int64, stop *atomic.Bool, start time.Time) error {
 	n := int64(len(l.requests))
 	sent := time.Now()
 	for round := time.Duration(0); sent.Sub(start) < l.limit && !stop.Load(); round++ {
@@ -166,53 +147,30 @@ func (u *client) send(l *load, c *conn, request func() int64, stop *atomic.Bool,
 			sent = time.Now()
 		}
 
-		a, err := c.do(l.requests[i%n])
+		kind, err := c.do(l.requests[i%n])
 		if err != nil {
 			return err
 		}
 
 		now := time.Now()
-		u.latencies = append(u.latencies, now.Sub(sent))
+		m.latencies = append(m.latencies, now.Sub(sent))
 		sent = now
-		u.count(a)
+		m.answers[kind]++
 	}
 
 	return nil
 }
 
-// count counts an answer. It allocates only for the first answer of a kind.
-func (u *client) count(a answer) {
-	key := a.code
-	if key == nil {
-		key = strconv.AppendInt(make([]byte, 0, 3), int64(a.status), 10)
-	}
-
-	if n, ok := u.answers[string(key)]; ok {
-		*n++
-		return
-	}
-
-	n := int64(1)
-	u.answers[string(key)] = &n
-}
-
-func (u *client) addTo(r *result) {
-	r.latencies = append(r.latencies, u.latencies...)
-	for key, n := range u.answers {
-		r.answers[key] += *n
-	}
-}
-
-func (r *result) only(allowed ...string) error {
+func (m *sample) only(allowed ...string) error {
 	var n int64
 	for _, kind := range allowed {
-		n += r.answers[kind]
+		n += m.answers[kind]
 	}
 
-	if n == r.total() && n > 0 {
+	if n == m.total() && n > 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d answers, not all %s: %v", errWrongAnswers, r.total(), strings.Join(allowed, " or "), r.answers)
+	return fmt.Errorf("%w: %d answers, not all %s: %v", errWrongAnswers, m.total(), strings.Join(allowed, " or "), m.answers)
 }
 
 // errWrongAnswers is returned if the answers of a server are not the expected ones.
@@ -223,23 +181,10 @@ var errWrongAnswers = errors.New("unexpected answers")
 type conn struct {
 	net.Conn
 	buf []byte
-	// Bytes of buf that are filled.
-	read int
 }
 
-// answer is the part of a response that is counted.
-type answer struct {
-	status int
-	// Code of a problem document; valid until the next request.
-	code []byte
-}
-
-// maxAnswer bounds a response in bytes. The longest is a compressed list of 100 vouchers with long rules. Most responses
-// fit into firstBuffer.
-const (
-	maxAnswer   = 256 << 10
-	firstBuffer = 32 << 10
-)
+// maxAnswer bounds a response in bytes. The longest is a compressed list of 100 vouchers with long rules.
+const maxAnswer = 256 << 10
 
 // errResponse is a response that this client does not understand.
 var errResponse = fmt.Errorf("no response of HTTP/1.1 with a Content-Length and at most %d bytes", maxAnswer)
@@ -250,60 +195,49 @@ func dial(ctx context.Context, addr string) (*conn, error) {
 		return nil, err
 	}
 
-	return &conn{Conn: c, buf: make([]byte, firstBuffer)}, nil
+	return &conn{Conn: c, buf: make([]byte, maxAnswer)}, nil
 }
 
-// response returns the last response with its head. It is valid until the next request.
-func (c *conn) response() []byte { return c.buf[:c.read] }
-
-// do sends a request and reads its response. After an error the connection must be closed.
-func (c *conn) do(request []byte) (answer, error) {
+// do sends a request, reads its response and returns the kind of it: the status, or the code of a problem document. After an
+// error the connection must be closed.
+func (c *conn) do(request []byte) (string, error) {
 	if _, err := c.Write(request); err != nil {
-		return answer{}, fmt.Errorf("send: %w", err)
+		return "", fmt.Errorf("send: %w", err)
 	}
 
-	c.read = 0
-	for {
-		status, size, err := parseHead(c.response())
+	for read := 0; ; {
+		status, size, err := parseHead(c.buf[:read])
 		if err != nil {
-			return answer{}, err
+			return "", err
 		}
 
-		if size > 0 && c.read == size {
-			return c.finish(status), nil
+		if size > 0 && read == size {
+			return kindOf(status, c.buf[:read]), nil
 		}
-		if size > 0 && c.read > size || size > maxAnswer {
-			return answer{}, fmt.Errorf("%w: %d bytes for one of %d", errResponse, c.read, size)
-		}
-
-		if missing := max(size, c.read+1) - len(c.buf); missing > 0 {
-			c.buf = append(c.buf, make([]byte, missing)...)
+		if size > 0 && read > size || max(size, read+1) > maxAnswer {
+			return "", fmt.Errorf("%w: %d bytes for one of %d", errResponse, read, size)
 		}
 
-		n, err := c.Read(c.buf[c.read:])
-		c.read += n
-
-		if err != nil && n == 0 {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return answer{}, fmt.Errorf("receive: %w", err)
+		n, err := c.Read(c.buf[read:])
+		if n == 0 {
+			return "", fmt.Errorf("receive: %w", err)
 		}
+		read += n
 	}
 }
 
-func (c *conn) finish(status int) answer {
-	if status < http.StatusBadRequest {
-		return answer{status: status}
+func kindOf(status string, response []byte) string {
+	if status < "400" {
+		return status
 	}
 
-	_, rest, _ := bytes.Cut(c.response(), []byte(`"code":"`))
+	_, rest, _ := bytes.Cut(response, []byte(`"code":"`))
 	code, _, found := bytes.Cut(rest, []byte{'"'})
 	if !found {
-		code = nil
+		return status
 	}
 
-	return answer{status, code}
+	return string(code)
 }
 
 var (
@@ -313,32 +247,27 @@ var (
 )
 
 // parseHead returns the status of a response and its size with the head. The size is 0 while the head is incomplete.
-func parseHead(b []byte) (status, size int, err error) {
+func parseHead(b []byte) (status string, size int, err error) {
 	end := bytes.Index(b, endOfHead)
 	if end < 0 {
-		return 0, 0, nil
+		return "", 0, nil
 	}
 
 	line, isHTTP := bytes.CutPrefix(b[:end], protocol)
 	code, _, _ := bytes.Cut(line, []byte{' '})
-	status, err = strconv.Atoi(string(code))
-	if err != nil || !isHTTP {
-		return 0, 0, fmt.Errorf("%w: %q", errResponse, b[:end])
-	}
-
 	_, rest, _ := bytes.Cut(line, lengthName)
 	digits, _, _ := bytes.Cut(rest, []byte{'\r'})
+
 	length, err := strconv.Atoi(string(digits))
-	if err != nil {
-		return 0, 0, fmt.Errorf("%w: %q", errResponse, b[:end])
+	if err != nil || !isHTTP {
+		return "", 0, fmt.Errorf("%w: %q", errResponse, b[:end])
 	}
 
-	return status, end + len(endOfHead) + length, nil
+	return string(code), end + len(endOfHead) + length, nil
 }
 
-// httpRequest returns an HTTP request without a body. token and key (the Idempotency-Key) may be empty. more are further
-// lines of the head.
-func httpRequest(method, path, token, key string, more ...string) []byte {
+// httpRequest returns an HTTP request without a body. token may be empty. more are further lines of the head.
+func httpRequest(method, path, token string, more ...string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)
 
@@ -347,9 +276,6 @@ func httpRequest(method, path, token, key string, more ...string) []byte {
 	}
 	if token != "" {
 		fmt.Fprintf(&b, "Authorization: Bearer %s\r\n", token)
-	}
-	if key != "" {
-		fmt.Fprintf(&b, "Idempotency-Key: %s\r\n", key)
 	}
 
 	for _, line := range more {

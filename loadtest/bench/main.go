@@ -73,8 +73,6 @@ type sizes struct {
 	rush [2]int
 	// Buffer pool of the database in bytes.
 	buffer int64
-	// Length of one turn in the lock benchmark.
-	cycles time.Duration
 }
 
 var (
@@ -87,7 +85,6 @@ var (
 		servers:  4,
 		rush:     [2]int{10_000, 2_000},
 		buffer:   2 << 30,
-		cycles:   2 * time.Second,
 	}
 	quickSizes = sizes{
 		conns:    64,
@@ -98,7 +95,6 @@ var (
 		servers:  2,
 		rush:     [2]int{1_000, 200},
 		buffer:   256 << 20,
-		cycles:   200 * time.Millisecond,
 	}
 )
 

@@ -26,33 +26,22 @@ func (s *stack) measure(ctx context.Context, loads ...load) ([]*sample, error) {
 		}
 	}
 
-	before := s.usage(servers)
-	counters := countersOf(ctx, servers)
-	results, err := runLoads(ctx, loads...)
+	before := s.usage(ctx, servers)
+	samples, err := runLoads(ctx, loads...)
 	if err != nil {
 		return nil, err
 	}
 
-	cpu := s.usage(servers).minus(before)
-	counted := countersOf(ctx, servers).minus(counters)
+	used := s.usage(ctx, servers).minus(before)
 	var total int64
-	for _, r := range results {
-		total += r.total()
+	for _, m := range samples {
+		total += m.total()
 	}
 
-	samples := make([]*sample, len(loads))
-	for i, l := range loads {
-		samples[i] = &sample{
-			subject: l.subject,
-			result:  results[i],
-			counts:  results[i].total(),
-			cpu:     cpu,
-			allocs:  counted.mallocs / float64(total),
-			batched: counted.batched / counted.batches,
-		}
-
+	for _, m := range samples {
+		m.used = used
 		if len(loads) > 1 {
-			samples[i].shared = total
+			m.shared = total
 		}
 	}
 
@@ -69,15 +58,24 @@ func (s *stack) flood(ctx context.Context, l load, want ...string) ([]*sample, e
 	return samples, samples[0].only(want...)
 }
 
-func (s *stack) usage(servers []*process) usage {
-	u := usage{
-		database: cpuTime(s.mariadb.PID()),
-		redis:    cpuTime(s.redis.PID()),
-		client:   cpuTime(os.Getpid()),
-	}
+func (s *stack) usage(ctx context.Context, servers []*process) usage {
+	u := usageOf(ctx, servers)
+	u.database = cpuTime(s.mariadb.PID())
+	u.redis = cpuTime(s.redis.PID())
+	u.client = cpuTime(os.Getpid())
+	return u
+}
+
+func usageOf(ctx context.Context, servers []*process) usage {
+	var u usage
 	for _, p := range servers {
 		u.server += cpuTime(p.PID())
+		values := metrics(ctx, p.ops, "go_memstats_mallocs_total", "seckill_batch_size_count", "seckill_batch_size_sum")
+		u.mallocs += values[0]
+		u.batches += values[1]
+		u.batched += values[2]
 	}
+
 	return u
 }
 
@@ -157,51 +155,19 @@ func (s *stack) requests(sales []string, keyed bool) [][]byte {
 	for i, token := range s.tokens {
 		id := sales[i%len(sales)]
 
-		// Keys are per user.
-		key := ""
+		var key []string
 		if keyed {
-			key = fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012s", id)
+			// Keys are per user.
+			key = []string{fmt.Sprintf("Idempotency-Key: 8e03978e-40d5-43e8-bc93-%012s", id)}
 		}
 
-		requests[i] = orderRequest(id, token, key)
+		requests[i] = httpRequest(http.MethodPost, strings.Replace(orderRoute, ":id", id, 1), token, key...)
 	}
 
 	return requests
 }
 
-func orderRequest(sale, token, key string) []byte {
-	return httpRequest(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key)
-}
-
-// counters are totals that the servers publish as metrics.
-type counters struct {
-	// Heap allocations.
-	mallocs float64
-	// Number of group commits.
-	batches float64
-	// Number of the orders in them.
-	batched float64
-}
-
-func (c counters) minus(d counters) counters {
-	return counters{
-		mallocs: c.mallocs - d.mallocs,
-		batches: c.batches - d.batches,
-		batched: c.batched - d.batched,
-	}
-}
-
-func countersOf(ctx context.Context, servers []*process) counters {
-	var sum counters
-	for _, p := range servers {
-		values := metrics(ctx, p.ops, "go_memstats_mallocs_total", "seckill_batch_size_count", "seckill_batch_size_sum")
-		sum.mallocs += values[0]
-		sum.batches += values[1]
-		sum.batched += values[2]
-	}
-	return sum
-}
-
+// metrics returns the values that a server publishes under these names; those that it does not are NaN.
 func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	values := slices.Repeat([]float64{math.NaN()}, len(names))
 
@@ -231,16 +197,17 @@ func metrics(ctx context.Context, ops string, names ...string) []float64 {
 // sample is one measured run of a subject.
 type sample struct {
 	subject string
-	*result
+	// Count by status, or by code for problem documents.
+	answers map[string]int64
+	// Sorted.
+	latencies []time.Duration
+	// Time until the last answer.
+	elapsed time.Duration
 	// Answers that the rate counts: all, or only the stored orders.
 	counts int64
-	cpu    usage
 	// Answers of all loads, if others ran at the same time; else 0.
 	shared int64
-	// Go allocations of the servers per answer; NaN if unknown.
-	allocs float64
-	// Mean number of orders per group commit; NaN if unknown.
-	batched float64
+	used   usage
 
 	// Accepted orders that were not committed at the last answer.
 	backlog int64
@@ -248,12 +215,18 @@ type sample struct {
 	drained time.Duration
 }
 
-// usage is user and system CPU time by process.
+// usage is what processes have used since they started.
 type usage struct {
+	// User and system CPU time.
 	server   time.Duration
 	database time.Duration
 	redis    time.Duration
 	client   time.Duration
+
+	// What the servers publish, or NaN: heap allocations, group commits and the orders in them.
+	mallocs float64
+	batches float64
+	batched float64
 }
 
 func (u usage) minus(v usage) usage {
@@ -262,28 +235,37 @@ func (u usage) minus(v usage) usage {
 		database: u.database - v.database,
 		redis:    u.redis - v.redis,
 		client:   u.client - v.client,
+		mallocs:  u.mallocs - v.mallocs,
+		batches:  u.batches - v.batches,
+		batched:  u.batched - v.batched,
 	}
 }
 
 func (u usage) system() time.Duration { return u.server + u.database + u.redis }
 
+func (m *sample) total() int64 { return int64(len(m.latencies)) }
+
 func (m *sample) rate() float64 { return float64(m.counts) / m.elapsed.Seconds() }
 
 // allCPU returns the CPU time of all processes per answer in microseconds.
-func (m *sample) allCPU() float64 { return m.perAnswer(m.cpu.system() + m.cpu.client) }
+func (m *sample) allCPU() float64 { return m.perAnswer(m.used.system() + m.used.client) }
 
-func (m *sample) systemCPU() float64 { return m.perAnswer(m.cpu.system()) }
+func (m *sample) systemCPU() float64 { return m.perAnswer(m.used.system()) }
 
 func (m *sample) perAnswer(d time.Duration) float64 {
 	return float64(d.Microseconds()) / float64(cmp.Or(m.shared, m.counts))
 }
 
-// millis returns a percentile of the latency in milliseconds, or NaN if it was not measured.
+func (m *sample) allocs() float64 { return m.used.mallocs / float64(cmp.Or(m.shared, m.counts)) }
+
+// millis returns a percentile of the latency in milliseconds, by the nearest rank, or NaN if it was not measured.
 func (m *sample) millis(p float64) float64 {
 	if m.total() == 0 {
 		return math.NaN()
 	}
-	return float64(m.percentile(p).Microseconds()) / 1000
+
+	rank := int(math.Ceil(float64(m.total()) * p / 100))
+	return float64(m.latencies[rank-1].Microseconds()) / 1000
 }
 
 func (m *sample) p99() float64 { return m.millis(99) }

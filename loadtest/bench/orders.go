@@ -86,8 +86,8 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 			return nil, err
 		}
 
-		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.extra, "")); err != nil {
-			return nil, err
+		if _, err := p[0].client.Place(ctx, st.extra, sales[0], "", ""); err != nil {
+			return nil, fmt.Errorf("buy the last unit: %w", err)
 		}
 
 		l := b.load(subject, limit, st.requests(sales, false), p[0])
@@ -98,24 +98,6 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 	b.report.addRates(sec, "sold-out answers/s / bare gin", subject, bareSubject, 0.8)
 
 	return err
-}
-
-func buyOne(ctx context.Context, p *process, request []byte) error {
-	c, err := dial(ctx, p.Addr)
-	if err != nil {
-		return err
-	}
-	defer c.Close() //nolint:errcheck // only read from
-
-	a, err := c.do(request)
-	if err != nil {
-		return err
-	}
-	if a.status/100 != 2 {
-		return fmt.Errorf("%w: %d %s for the last unit", errWrongAnswers, a.status, a.code)
-	}
-
-	return nil
 }
 
 // queue compares lane queue with one Lua script call per request, as most flash-sale systems do it.
@@ -282,7 +264,7 @@ func (b *bench) readDuring(st *stack, seller, reader *process, page string) cont
 		o.limit = limit
 		samples, err := st.sell(ctx, o, func(sale string) load {
 			path := strings.Replace(voucherRoute, ":id", sale, 1)
-			l := b.load(page, limit, [][]byte{httpRequest(http.MethodGet, path, "", "")}, reader)
+			l := b.load(page, limit, [][]byte{httpRequest(http.MethodGet, path, "")}, reader)
 			l.conns /= 4
 			l.endless = true
 			return l
@@ -332,8 +314,8 @@ func (b *bench) visitors(ctx context.Context, sec *section) error {
 	}
 
 	sold := sales[longSales-1]
-	if err := buyOne(ctx, limited, orderRequest(sold, st.extra, "")); err != nil {
-		return err
+	if _, err := limited.client.Place(ctx, st.extra, sold, "", ""); err != nil {
+		return fmt.Errorf("buy the last unit: %w", err)
 	}
 
 	const alone = "purchases"
@@ -389,11 +371,10 @@ func (b *bench) visitors(ctx context.Context, sec *section) error {
 const longSales = 110
 
 func (s *stack) addRules(ctx context.Context, p *process, sales []string) error {
-	client, admin, err := s.admin(ctx, p)
+	admin, err := s.admin(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 
 	for _, id := range sales {
 		rules := make([]rune, 500)
@@ -401,7 +382,7 @@ func (s *stack) addRules(ctx context.Context, p *process, sales []string) error 
 			rules[i] = '一' + rand.N[rune](500)
 		}
 
-		if err := client.ChangeVoucher(ctx, admin, id, map[string]any{"rules": string(rules)}); err != nil {
+		if err := p.client.ChangeVoucher(ctx, admin, id, map[string]any{"rules": string(rules)}); err != nil {
 			return fmt.Errorf("change the rules: %w", err)
 		}
 	}
@@ -414,7 +395,7 @@ func listVariants() [][]byte {
 	for limit := 51; limit <= 100; limit++ {
 		for _, filter := range []string{"", "&status=on", "&status=current", "&shop_id=1"} {
 			path := vouchersRoute + "?limit=" + strconv.Itoa(limit) + filter
-			variants = append(variants, httpRequest(http.MethodGet, path, "", "", "Accept-Encoding: gzip"))
+			variants = append(variants, httpRequest(http.MethodGet, path, "", "Accept-Encoding: gzip"))
 		}
 	}
 

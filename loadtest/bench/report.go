@@ -191,13 +191,13 @@ var columns = []func(*sample) float64{
 	func(m *sample) float64 { return m.millis(95) },
 	func(m *sample) float64 { return m.millis(99) },
 	func(m *sample) float64 { return m.millis(100) },
-	func(m *sample) float64 { return m.perAnswer(m.cpu.server) },
-	func(m *sample) float64 { return m.perAnswer(m.cpu.database) },
-	func(m *sample) float64 { return m.perAnswer(m.cpu.redis) },
-	func(m *sample) float64 { return m.perAnswer(m.cpu.client) },
+	func(m *sample) float64 { return m.perAnswer(m.used.server) },
+	func(m *sample) float64 { return m.perAnswer(m.used.database) },
+	func(m *sample) float64 { return m.perAnswer(m.used.redis) },
+	func(m *sample) float64 { return m.perAnswer(m.used.client) },
 	(*sample).allCPU,
-	func(m *sample) float64 { return m.allocs },
-	func(m *sample) float64 { return m.batched },
+	(*sample).allocs,
+	func(m *sample) float64 { return m.used.batched / m.used.batches },
 }
 
 func (s *section) subjects() []string {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/kit/loop"
+	"seckill/internal/ops/rush"
 )
 
 // scenario is a group of measurements with its own section in the report.
@@ -171,8 +171,7 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 	subject := "rush --buyers " + buyers + " --stock " + stock
 
 	rush := func(ctx context.Context, _ time.Duration) ([]*sample, error) {
-		counters := countersOf(ctx, []*process{server})
-		cpu := cpuTime(server.PID())
+		before := usageOf(ctx, []*process{server})
 
 		out, client, err := seckill(ctx, b.binary, []string{data},
 			"rush", "--url", "http://"+server.Addr, "--buyers", buyers, "--stock", stock)
@@ -185,15 +184,14 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 			return nil, err
 		}
 
-		counted := countersOf(ctx, []*process{server}).minus(counters)
+		used := usageOf(ctx, []*process{server}).minus(before)
+		used.client = client
 
 		return []*sample{{
 			subject: subject,
-			result:  &result{elapsed: time.Duration(float64(b.opts.rush[1]) / rate * float64(time.Second))},
+			elapsed: time.Duration(float64(b.opts.rush[1]) / rate * float64(time.Second)),
 			counts:  int64(b.opts.rush[1]),
-			cpu:     usage{server: cpuTime(server.PID()) - cpu, client: client},
-			allocs:  counted.mallocs / float64(b.opts.rush[1]),
-			batched: counted.batched / counted.batches,
+			used:    used,
 		}}, nil
 	}
 
@@ -227,18 +225,17 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 	}
 
 	server := p[0]
-	client, admin, err := st.admin(ctx, server)
+	admin, err := st.admin(ctx, server)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 
-	sale, err := client.CreateSale(ctx, admin, "Benchmark", int64(len(st.tokens)))
+	sale, err := server.client.CreateSale(ctx, admin, "Benchmark", int64(len(st.tokens)))
 	if err != nil {
 		return fmt.Errorf("create a sale: %w", err)
 	}
 
-	err = client.ChangeVoucher(ctx, admin, sale.ID, map[string]any{
+	err = server.client.ChangeVoucher(ctx, admin, sale.ID, map[string]any{
 		"begin_at": time.Now().Add(10 * time.Minute),
 		"end_at":   time.Now().Add(time.Hour),
 		"entry": map[string]any{
@@ -261,7 +258,7 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 
 	sec.note("%d buyers got their places in %.1f s.", len(requests), time.Since(began).Seconds())
 
-	if err := client.ChangeVoucher(ctx, admin, sale.ID, map[string]any{"begin_at": time.Now()}); err != nil {
+	if err := server.client.ChangeVoucher(ctx, admin, sale.ID, map[string]any{"begin_at": time.Now()}); err != nil {
 		return fmt.Errorf("start the sale: %w", err)
 	}
 
@@ -284,54 +281,33 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 	return nil
 }
 
+// join gets a place for each user and returns the polls of all.
 func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([][]byte, error) {
-	path := "/api/v1/vouchers/" + sale + "/entry"
+	client, err := rush.NewClient("http://"+p.Addr, conns)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+
+	path := "/vouchers/" + sale + "/entry"
 	requests := make([][]byte, len(s.tokens))
 	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(conns)
 
-	for worker := range conns {
+	for i, token := range s.tokens {
 		group.Go(func() error {
-			c, err := dial(ctx, p.Addr)
-			if err != nil {
-				return err
-			}
-			defer c.Close() //nolint:errcheck // only read from
-
-			for i := worker; i < len(s.tokens); i += conns {
-				ticket, err := place(c, httpRequest(http.MethodPost, path, s.tokens[i], ""))
-				if err != nil {
-					return err
-				}
-
-				requests[i] = httpRequest(http.MethodGet, path, s.tokens[i], "", "X-Entry-Ticket: "+ticket)
+			var place struct{ Ticket string }
+			err := client.Send(ctx, http.MethodPost, path, token, "", nil, &place)
+			if err == nil && place.Ticket == "" {
+				err = fmt.Errorf("%w: no ticket for a place", errWrongAnswers)
 			}
 
-			return nil
+			requests[i] = httpRequest(http.MethodGet, "/api/v1"+path, token, "X-Entry-Ticket: "+place.Ticket)
+			return err
 		})
 	}
 
 	return requests, group.Wait()
-}
-
-var ticketField = []byte(`"ticket":"`)
-
-func place(c *conn, request []byte) (string, error) {
-	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
-		return "", err
-	}
-
-	a, err := c.do(request)
-	if err != nil {
-		return "", err
-	}
-
-	_, rest, ok := bytes.Cut(c.response(), ticketField)
-	if !ok {
-		return "", fmt.Errorf("%w: %d %s instead of a place", errWrongAnswers, a.status, a.code)
-	}
-
-	ticket, _, _ := bytes.Cut(rest, []byte{'"'})
-	return string(ticket), nil
 }
 
 // lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock, round and figure: cycles per second, cpu in
@@ -380,7 +356,7 @@ func (b *bench) lockCycles(ctx context.Context, sec *section) error {
 func (b *bench) runLockbench(ctx context.Context) (lockRun, string, error) {
 	numbers := filepath.Join(b.dir, "locks.json")
 	cmd := exec.CommandContext(ctx, "go", "run", ".", //nolint:gosec // values of this program
-		"-rounds", strconv.Itoa(b.opts.rounds), "-length", b.opts.cycles.String(), "-json", numbers)
+		"-rounds", strconv.Itoa(b.opts.rounds), "-length", (b.opts.length / 2).String(), "-json", numbers)
 	cmd.Dir = filepath.Join(b.root, "loadtest", "lockbench")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 

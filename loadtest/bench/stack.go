@@ -48,8 +48,9 @@ type stack struct {
 type process struct {
 	*servers.Process
 
-	// Host:port of metrics and profiles; empty if there is none.
-	ops string
+	// Of a seckill: host:port of metrics and profiles, and a client for a request now and then.
+	ops    string
+	client *rush.Client
 }
 
 // stopTimeout is longer than the 20 s that a server may take to finish its requests.
@@ -203,7 +204,8 @@ func (s *stack) start(ctx context.Context, settings []string) (*process, error) 
 	}
 
 	p.ops = ops
-	return p, nil
+	p.client, err = rush.NewClient("http://"+p.Addr, 1)
+	return p, err
 }
 
 func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
@@ -228,31 +230,24 @@ func (s *stack) stopServers() error {
 }
 
 // admin logs the admin in. The token expires before this program ends.
-func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, error) {
-	client, err := rush.NewClient("http://"+p.Addr, 1)
+func (s *stack) admin(ctx context.Context, p *process) (string, error) {
+	token, err := p.client.Login(ctx, adminPhone)
 	if err != nil {
-		return nil, "", err
+		return "", fmt.Errorf("log the admin in: %w", err)
 	}
 
-	token, err := client.Login(ctx, adminPhone)
-	if err != nil {
-		client.Close()
-		return nil, "", fmt.Errorf("log the admin in: %w", err)
-	}
-
-	return client, token, nil
+	return token, nil
 }
 
 func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]string, error) {
-	client, admin, err := s.admin(ctx, p)
+	admin, err := s.admin(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
 
 	ids := make([]string, n)
 	for i := range ids {
-		v, err := client.CreateSale(ctx, admin, "Benchmark", stock)
+		v, err := p.client.CreateSale(ctx, admin, "Benchmark", stock)
 		if err != nil {
 			return nil, fmt.Errorf("create a sale: %w", err)
 		}
@@ -329,9 +324,6 @@ func (s *stack) number(ctx context.Context, query string) (int64, error) {
 
 func list(ids []string) string { return strings.Join(ids, ",") }
 
-// fillChunk is the number of orders in one insert.
-const fillChunk = 50_000
-
 // Statements that create old sales, sold out and ended, with paid orders. Their IDs are those of a month ago, by time.
 const (
 	oldVoucher = `INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at)
@@ -345,14 +337,10 @@ const (
 		FROM users u, (SELECT NOW(3) - INTERVAL 30 DAY AS d) t WHERE u.role = 'buyer' ORDER BY u.id LIMIT ?`
 )
 
-// fill inserts old orders, at most one per user and sale. They are durable only after flushPages.
+// fill inserts old orders, at most one per user and sale.
 func (s *stack) fill(ctx context.Context, orders int) error {
-	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
-		return err
-	}
-
 	for sale := 0; orders > 0; sale++ {
-		n := min(orders, fillChunk, len(s.tokens))
+		n := min(orders, len(s.tokens))
 		if err := s.fillSale(ctx, sale, n); err != nil {
 			return fmt.Errorf("create old orders: %w", err)
 		}
@@ -360,17 +348,11 @@ func (s *stack) fill(ctx context.Context, orders int) error {
 		orders -= n
 	}
 
-	return s.set(ctx, "innodb_flush_log_at_trx_commit", "1")
+	return nil
 }
 
 func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // no effect after a commit
-
-	res, err := tx.ExecContext(ctx, oldVoucher)
+	res, err := s.db.ExecContext(ctx, oldVoucher)
 	if err != nil {
 		return err
 	}
@@ -380,14 +362,12 @@ func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
 		return err
 	}
 
-	if _, err := tx.ExecContext(ctx, oldSale, id, orders); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, oldOrders, sale, id, orders); err != nil {
+	if _, err := s.db.ExecContext(ctx, oldSale, id, orders); err != nil {
 		return err
 	}
 
-	return tx.Commit()
+	_, err = s.db.ExecContext(ctx, oldOrders, sale, id, orders)
+	return err
 }
 
 // empty removes all orders and sales. Voucher IDs are not reused, so the caches of the servers stay valid.
