@@ -38,7 +38,10 @@ var wrongGlobals = map[string]string{
 	"autocommit":               "0",
 	"completion_type":          "'CHAIN'",
 	"sql_mode":                 "'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'",
+	"unique_checks":            "0",
 	"sql_select_limit":         "1",
+	"sql_big_selects":          "0",
+	"sql_safe_updates":         "1",
 	"time_zone":                "'+08:00'",
 	"innodb_lock_wait_timeout": "50",
 }

@@ -228,8 +228,14 @@ var sessionVariables = []struct{ name, value string }{
 	{"completion_type", "'NO_CHAIN'"},
 	// A value that does not fit is an error. MySQL wants the modes for dates together with the strict one.
 	{"sql_mode", "'STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"},
-	// A read returns all of its rows.
+	// InnoDB refuses equal keys in every unique index. With 0, it need not read a page of the index to find them, and a user
+	// could have two orders.
+	{"unique_checks", "1"},
+	// A read returns all of its rows, of however many it looks at.
 	{"sql_select_limit", "18446744073709551615"},
+	{"sql_big_selects", "1"},
+	// Migrations change whole tables, and goose deletes rows of its table without a key.
+	{"sql_safe_updates", "0"},
 	{"time_zone", "'+00:00'"},
 	// A longer wait would exceed the 5 s of a buyer.
 	{"innodb_lock_wait_timeout", "2"},
