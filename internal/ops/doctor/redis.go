@@ -319,6 +319,9 @@ const (
 	probeScript = "local key = KEYS[1]\nreturn redis.call('EXISTS', key)"
 	lockScript  = "return redis.call('EXISTS', KEYS[1])"
 	lockKey     = "redlock:doctor"
+
+	// queueScript runs the commands without which lane queue loads no sale and admits no buyer.
+	queueScript = "redis.call('TIME')\nreturn redis.call('INFO', 'replication')"
 )
 
 // probeKeys have a key of each pattern that the program uses on every server: gates and queues, and ids.
@@ -351,6 +354,14 @@ func (n *Redis) checkScripts(ctx context.Context) Result {
 		if err != nil && !redis.HasErrorPrefix(err, "MOVED") {
 			kind += " (" + key + ")"
 			break
+		}
+	}
+
+	if err == nil && n.Queue {
+		err = n.Client.Eval(ctx, queueScript, nil).Err()
+		if refused(err) {
+			return FromError(Fail, n.grant("+info +time")+", if they are not renamed",
+				"INFO or TIME in a script is refused, so lane queue accepts no order: ", err)
 		}
 	}
 

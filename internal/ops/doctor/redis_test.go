@@ -132,6 +132,13 @@ func TestRefusedCommandsSkipTheirChecks(t *testing.T) {
 		assert.NotEmpty(t, found["redis."+name].Change, name)
 	}
 	want(t, found, map[string]Status{"redis.reachable": OK})
+
+	// The scripts of lane queue need both.
+	for _, missing := range []string{"-info", "-time"} {
+		do(t, rdb, "ACL", "SETUSER", "default", "+info", "+time", missing)
+		assert.Contains(t, check(t, r, queue)["redis.scripts"].Found, "lane queue accepts no order", missing)
+		assert.Equal(t, OK, check(t, r)["redis.scripts"].Status, missing)
+	}
 }
 
 func TestRedisVersions(t *testing.T) {
