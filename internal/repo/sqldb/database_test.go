@@ -150,6 +150,22 @@ func TestTLS(t *testing.T) {
 	require.NotEmpty(t, cipher)
 }
 
+// The schema lock is held as long as a migration takes, although its connection says nothing meanwhile.
+func TestSchemaLockOutlivesWaitTimeout(t *testing.T) {
+	env.FullParallel(t)
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
+		server := kind.Start(t, "--wait-timeout=1")
+		a := open(t, server.DSN(t))
+		require.NoError(t, a.WithSchemaLock(t.Context(), func() error {
+			time.Sleep(2500 * time.Millisecond)
+			var free int
+			require.NoError(t, a.Reader(t.Context()).Raw("SELECT IS_FREE_LOCK(CONCAT(DATABASE(), '.migrate'))").Scan(&free).Error)
+			require.Zero(t, free)
+			return nil
+		}))
+	})
+}
+
 // Schema changes of large tables, and reads of whole sales, may take longer than the I/O timeout of other statements. The reads
 // end with their context.
 func TestLongStatementsEndOnlyWithContext(t *testing.T) {

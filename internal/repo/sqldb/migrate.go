@@ -174,6 +174,11 @@ func lockMySQLSchema(ctx context.Context, open func() (*sql.DB, error)) (func() 
 }
 
 func takeServerLock(ctx context.Context, db *sql.DB) error {
+	// The connection is silent while its holder changes the schema: eight hours, in seconds.
+	if _, err := db.ExecContext(ctx, "SET SESSION wait_timeout = 28800"); err != nil {
+		return err
+	}
+
 	for {
 		// MySQL allows names of 64 characters.
 		var got sql.NullInt64
