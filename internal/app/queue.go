@@ -18,11 +18,18 @@ import (
 	"seckill/internal/sale/queue"
 )
 
-// QueueChannel is a pub/sub channel without messages. Its subscribers are the servers in lane queue.
-const QueueChannel = "seckill:queue"
+// QueueChannel returns a pub/sub channel without messages. Its subscribers are the servers in lane queue. The databases of a
+// Redis share their channels, so the number of the database is part of the name.
+func QueueChannel(rdb redis.UniversalClient) string {
+	const channel = "seckill:queue"
+	if client, ok := rdb.(*redis.Client); ok && client.Options().DB > 0 {
+		return fmt.Sprintf("%s:%d", channel, client.Options().DB)
+	}
+	return channel
+}
 
 func (w *wiring) subscribeToQueue(ctx context.Context) error {
-	return redisconn.Receive(ctx, w.rdb, QueueChannel, func(string) {})
+	return redisconn.Receive(ctx, w.rdb, QueueChannel(w.rdb), func(string) {})
 }
 
 func newInstance() string {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -212,6 +213,26 @@ func TestVerifyReportsOnlyViolationsWithCode1(t *testing.T) {
 	for _, args := range [][]string{{"verify", "--bogus"}, {"verify", "--addr", "x"}, {"verify", "--data-dir", t.TempDir()}} {
 		code, _, stderr := run(t, args...)
 		require.Equal(t, ExitUnchecked, code, stderr)
+	}
+}
+
+// Shops may have a database each in one Redis, whose channels are common to all.
+func TestQueueServerOfAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	r := env.StartRedis(t)
+	inDatabase := func(db int) redis.UniversalClient {
+		rdb := redis.NewClient(&redis.Options{Addr: r.Addr, DB: db})
+		t.Cleanup(func() { require.NoError(t, rdb.Close()) })
+		return rdb
+	}
+
+	for _, db := range []int{0, 3} {
+		rdb := inDatabase(db)
+		sub := rdb.Subscribe(t.Context(), app.QueueChannel(rdb))
+		env.Must(sub.Receive(t.Context()))(t)
+		require.True(t, env.Must(queueServerRuns(t.Context(), inDatabase(db)))(t), db)
+		require.False(t, env.Must(queueServerRuns(t.Context(), inDatabase(4)))(t), db)
+		require.NoError(t, sub.Close())
 	}
 }
 

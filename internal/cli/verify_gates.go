@@ -118,10 +118,11 @@ func ordersOfGate(e *app.Env, reconciler *reconcile.Reconciler, voucherID int64,
 // result does not reset it.
 func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	// The masters of a cluster are queried concurrently.
+	channel := app.QueueChannel(rdb)
 	var subscribed atomic.Int64
 	err := redisconn.EachMaster(ctx, rdb, func(ctx context.Context, node redis.UniversalClient) error {
-		subscribers, err := node.PubSubNumSub(ctx, app.QueueChannel).Result()
-		subscribed.Add(subscribers[app.QueueChannel])
+		subscribers, err := node.PubSubNumSub(ctx, channel).Result()
+		subscribed.Add(subscribers[channel])
 		return err
 	})
 	if err != nil {
