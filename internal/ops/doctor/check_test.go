@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -557,9 +558,14 @@ func TestStatusPerSetting(t *testing.T) {
 
 	// A server that refuses a connection was reached: the advice is not about the network.
 	unreached := mysqlFix(context.DeadlineExceeded)
-	for _, number := range []uint16{1040, 1044, 1045, 1049, 1203, 1226, 1820, 3032, 3118, 3159} {
+	for _, number := range []uint16{1040, 1044, 1045, 1049, 1193, 1203, 1226, 1820, 3032, 3118, 3159} {
 		assert.NotEqual(t, unreached, mysqlFix(&mysql.MySQLError{Number: number}), number)
 	}
+	assert.Contains(t, mysqlFix(mysql.ErrNoTLS), "remove tls")
+
+	untrusted := fmt.Errorf("dial: %w", &tls.CertificateVerificationError{Err: errors.New("no IP SANs")})
+	assert.Contains(t, mysqlFix(untrusted), "tls=skip-verify")
+	assert.Contains(t, redisFix(untrusted), "SECKILL_REDIS_CA")
 }
 
 func TestRedoLogSwitchedOff(t *testing.T) {

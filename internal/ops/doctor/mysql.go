@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -73,6 +74,14 @@ func (s *MySQL) reach(ctx context.Context) Result {
 }
 
 func mysqlFix(err error) string {
+	switch {
+	case badCertificate(err):
+		return "name the server in SECKILL_MYSQL_DSN as its certificate does, and trust its authority on this machine " +
+			"(update-ca-certificates), or append ?tls=skip-verify"
+	case errors.Is(err, mysql.ErrNoTLS):
+		return "give the server a certificate (ssl_cert, ssl_key), or remove tls from SECKILL_MYSQL_DSN"
+	}
+
 	switch errorNumber(err) {
 	case 1045, 1698:
 		return "check user and password in SECKILL_MYSQL_DSN"
@@ -88,6 +97,8 @@ func mysqlFix(err error) string {
 		return "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH a higher value of the limit in the message"
 	case 1820, 1862:
 		return "ALTER USER <the user of SECKILL_MYSQL_DSN> IDENTIFIED BY a new password, and write it into SECKILL_MYSQL_DSN"
+	case 1193, 1231, 1232:
+		return "correct the parameters in SECKILL_MYSQL_DSN: one that the driver does not know is a variable of the server"
 	case 3032:
 		return "SET GLOBAL offline_mode = OFF"
 	case 3118, 4151:
@@ -97,6 +108,11 @@ func mysqlFix(err error) string {
 	}
 
 	return "check host and port in SECKILL_MYSQL_DSN, whether the server runs, and the firewalls in between"
+}
+
+func badCertificate(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
 }
 
 func errorNumber(err error) uint16 {

@@ -100,7 +100,11 @@ func refused(err error) bool {
 
 func redisFix(err error) string {
 	switch {
-	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "ERR AUTH"):
+	case badCertificate(err):
+		return "name the server in the address as its certificate does, and the file with its authority in SECKILL_REDIS_CA"
+	case redis.HasErrorPrefix(err, "DB index"):
+		return "name a database in SECKILL_REDIS_ADDRS that the server has: redis-cli CONFIG GET databases"
+	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "AUTH"):
 		return "set SECKILL_REDIS_PASSWORD to the password of the server"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "wait until it has loaded its data: redis-cli INFO persistence"

@@ -104,6 +104,16 @@ func TestFailedSnapshot(t *testing.T) {
 	assert.Contains(t, found.Change, "log of Redis")
 }
 
+func TestDatabaseThatTheServerLacks(t *testing.T) {
+	t.Parallel()
+	r := env.StartRedis(t)
+	rdb := redis.NewClient(&redis.Options{Addr: r.Addr, DB: 1_000_000})
+	defer func() { require.NoError(t, rdb.Close()) }()
+	found := check(t, r, func(n *Redis) { n.Client = rdb })["redis.reachable"]
+	assert.Equal(t, Fail, found.Status)
+	assert.Contains(t, found.Change, "CONFIG GET databases")
+}
+
 // A managed Redis refuses CONFIG, and later INFO and TIME as well.
 func TestRefusedCommandsSkipTheirChecks(t *testing.T) {
 	t.Parallel()
