@@ -314,7 +314,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 		newest := files[len(files)-1]
 		for _, file := range files {
 			up := upStatements(t, file)
-			if len(up) == 1 && file != newest {
+			if len(up) == 1 && file != newest && file != files[0] {
 				continue // the newest migration covers this case
 			}
 			for done := range len(up) + 1 {

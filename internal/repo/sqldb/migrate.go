@@ -41,8 +41,8 @@ func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 			return err
 		}
 
-		// An empty database has no interrupted run, and foreign tables in it must cause an error.
-		if version > 0 {
+		// Foreign tables in a database without migrations must cause an error.
+		if version > 0 || db.firstInterrupted(ctx) {
 			skipApplied.Store(true)
 			r, err := p.UpByOne(ctx)
 			skipApplied.Store(false)
@@ -66,6 +66,14 @@ func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 	})
 
 	return done, err
+}
+
+// firstInterrupted reports whether a run was interrupted between the only statement of the first migration and its record:
+// there is a table of users, of this program, and it has no row.
+func (db *DB) firstInterrupted(ctx context.Context) bool {
+	var users int
+	err := Access{db}.Reader(ctx).Raw("SELECT COUNT(*) FROM (SELECT phone, nick_name, icon FROM users LIMIT 1) AS u").Scan(&users).Error
+	return err == nil && users == 0
 }
 
 // MigrateDown reverts the newest migration and returns it, or nil if none is applied.
