@@ -27,6 +27,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -125,6 +126,9 @@ var wellKnown = map[string]string{
 	"/manifest.webmanifest": "manifest.webmanifest",
 }
 
+// comments of style sheets are for readers of the source, like those of the bundled modules.
+var comments = regexp.MustCompile(`(?s)/\*.*?\*/\n?`)
+
 func newSite(cfg Config) (*site, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
@@ -147,6 +151,10 @@ func newSite(cfg Config) (*site, error) {
 		text, err := fs.ReadFile(root, name)
 		if err != nil {
 			return err
+		}
+
+		if path.Ext(name) == ".css" && !strings.HasPrefix(name, "vendor/") {
+			text = comments.ReplaceAll(text, nil)
 		}
 
 		f := newFile(name, text, defaultPolicy)
