@@ -330,6 +330,20 @@ var moduleScenes = []struct{ name, run, then string }{
 		`off.length === 2 && off.every((ms) => ms <= 1000)`,
 	},
 	{
+		"while a device sleeps, its clock tells the time; an answer corrects one that was set",
+		`const c = await load("lib/clock.js"), real = Date.now, near = (a, b) => Math.abs(a - b) < 1000;
+		const answer = () => c.observe(new Headers({ "X-Server-Time": new Date(real()).toISOString() }), performance.now() - 2, performance.now());
+		answer();
+		Date.now = () => real() + 3600_000;
+		const woke = near(c.now(), real() + 3600_000);
+		answer();
+		const corrected = near(c.now(), real());
+		Date.now = real;
+		answer();
+		window.slept = woke && corrected && near(c.now(), real())`,
+		`slept`,
+	},
+	{
 		"currencies with the same sign are distinguished",
 		`const { money } = await load("lib/i18n.js");
 		window.amounts = [money(8050, "CNY"), money(80, "JPY"), money(8000, "USD")].join(" ")`,

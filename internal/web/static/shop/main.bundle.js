@@ -60,10 +60,11 @@ M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 
 0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
 20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observe(headers2,sent,got){let exact=headers2.has("X-Server-Time"),at=exact?Date.parse(
 headers2.get("X-Server-Time")):Date.parse(headers2.get("Date"))+500;if(Number.isNaN(at))return;let fresh={offset:at-(sent+
-got)/2,rtt:got-sent};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):coarse=fresh,samples.length>8&&samples.
-shift()}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(s2.offset-fresh.offset)<=(s2.rtt+fresh.
-rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s2 of samples)s2.rtt<=best.rtt&&
-(best=s2);return performance.now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+got)/2,rtt:got-sent,device:Date.now()-performance.now()};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):
+coarse=fresh,samples.length>8&&samples.shift()}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(
+s2.offset+slept(s2)-fresh.offset)<=(s2.rtt+fresh.rtt)/2+slack)}function slept(sample){let ms=Date.now()-performance.now()-
+sample.device;return ms>1e3?ms:0}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s2 of samples)
+s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset+slept(best)}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
 alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
 if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
 channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0,hint=()=>forAll.get(
