@@ -419,6 +419,14 @@ var moduleScenes = []struct{ name, run, then string }{
 	},
 	{"and for pinned orders", `mine.pin("61")`, `count("/orders/61/events") > 0`},
 	{
+		"an order whose redemption was undone is paid again",
+		`window.undone = { id: "97", voucher_id: "1", user_id: await me(), status: "paid", created_at: new Date().toISOString(), expires_at: new Date().toISOString() };
+		window.answer = (a, o) => (a.endsWith("/orders/97") ? Promise.resolve(new Response(JSON.stringify(undone))) : a.endsWith("/events") && never(o));
+		mine.put({ ...undone, status: "redeemed", redeemed_at: new Date().toISOString() });
+		mine.pin("97")`,
+		`mine.order("97").status === "paid"`,
+	},
+	{
 		"a queued order has not failed if it is missing for less than 5 seconds",
 		`window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() };
 		const since = performance.now();

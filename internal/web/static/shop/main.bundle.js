@@ -247,16 +247,17 @@ value).split(`
 cancel().catch(()=>{})}}var MAX_STREAMS=2,POLL=5e3,IDLE_POLLS=4,LOST=5e3,REVIVAL=36e5,PAYING=2e4,progress={queued:0,pending_payment:1,paid:2,redeemed:3,
 refunding:3,cancelled:4,refunded:4,failed:4},final=order2=>["redeemed","cancelled","refunded","failed"].includes(order2.
 status),active=order2=>!["cancelled","refunded","failed"].includes(order2.status),expired=order2=>order2.status==="cance\
-lled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at),revivable=o2=>o2.status==="failed"&&now()-Date.parse(
-o2.created_at)<REVIVAL,idle=o2=>revivable(o2)||o2.status==="paid"||o2.status==="pending_payment"&&timeLeft(o2)>0,orders=new Map,
-missing3=new Map,busy=new Map,streams=new Map,changes4=topic(),channel2=channelOf("seckill.orders"),state="none",problem=null,
-onChange2=changes4.on,loadState=()=>({state,problem}),order=id=>orders.get(id),doing=id=>busy.get(id)??{};function list(){
-return[...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.id?-1:1))}var holding=voucherID=>list().filter(
-o2=>o2.voucher_id===voucherID&&active(o2));function put(order2,notify=!0){if(order2.user_id!==session.user()?.id)return;
-let known2=orders.get(order2.id);if(known2?.guessed)known2={status:known2.status};else if(known2&&progress[known2.status]>
-progress[order2.status]&&(known2.status!=="failed"||order2.status==="queued"))return;orders.set(order2.id,{...known2,...order2}),
-known2?.status!==order2.status&&(notify&&channel2?.postMessage({user:session.user()?.id}),known2&&busy.delete(order2.id)),
-changes4.emit(order2,known2?.status),updateStreams()}var cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){
+lled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at),revivable=o2=>["failed","redeemed"].includes(o2.status)&&
+now()-Date.parse(o2.redeemed_at??o2.created_at)<REVIVAL,idle=o2=>revivable(o2)||o2.status==="paid"||o2.status==="pending\
+_payment"&&timeLeft(o2)>0,orders=new Map,missing3=new Map,busy=new Map,streams=new Map,changes4=topic(),channel2=channelOf(
+"seckill.orders"),state="none",problem=null,onChange2=changes4.on,loadState=()=>({state,problem}),order=id=>orders.get(id),
+doing=id=>busy.get(id)??{};function list(){return[...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.
+id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.voucher_id===voucherID&&active(o2));function put(order2,notify=!0){
+if(order2.user_id!==session.user()?.id)return;let known2=orders.get(order2.id);if(known2?.guessed)known2={status:known2.
+status};else if(known2&&progress[known2.status]>progress[order2.status]&&!takenBack(known2.status,order2.status))return;
+orders.set(order2.id,{...known2,...order2}),known2?.status!==order2.status&&(notify&&channel2?.postMessage({user:session.
+user()?.id}),known2&&busy.delete(order2.id)),changes4.emit(order2,known2?.status),updateStreams()}var takenBack=(from,to)=>from===
+"failed"&&to!=="queued"||from==="redeemed"&&to==="paid",cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){
 let user2=session.user()?.id;if(user2){(state==="none"||state==="failed")&&(state="loading");try{let page2=await getMine(
 `/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&
 (cursor=page2.next_cursor);for(let o2 of page2.items)put(o2,!1);[state,problem]=["loaded",null]}catch(err){if(session.user()?.

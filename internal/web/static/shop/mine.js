@@ -15,11 +15,12 @@ const MAX_STREAMS = 2;
 const POLL = 5_000; // ms
 const IDLE_POLLS = 4; // idle orders may stay unchanged for months: they are read with every IDLE_POLLS-th poll
 const LOST = 5_000; // ms; a queued order may be missing this long while it moves from the queue to the database
-const REVIVAL = 3_600_000; // ms
+const REVIVAL = 3_600_000; // ms; staff can undo a redemption as long
 const PAYING = 20_000; // ms; a payment that takes longer is shown as not running
 
 // Statuses in the order in which they are reached. A status never goes back, so a stale answer is ignored. Only a failed
-// order continues when an operator repeats it, which its buyer sees once it is stored.
+// order continues when an operator repeats it, which its buyer sees once it is stored, and one that was redeemed by mistake is
+// paid again.
 const progress = {
   queued: 0, pending_payment: 1, paid: 2, redeemed: 3, refunding: 3, cancelled: 4, refunded: 4, failed: 4,
 };
@@ -31,8 +32,8 @@ export const active = (order) => !["cancelled", "refunded", "failed"].includes(o
 // expired reports whether a cancelled order was not paid in time.
 export const expired = (order) => order.status === "cancelled" && Date.parse(order.cancelled_at) >= Date.parse(order.expires_at);
 
-// revivable reports whether an order has failed so recently that an operator may put it back into the queue.
-const revivable = (o) => o.status === "failed" && clock.now() - Date.parse(o.created_at) < REVIVAL;
+// revivable reports whether an order has failed, or was redeemed, so recently that staff may take that back.
+const revivable = (o) => ["failed", "redeemed"].includes(o.status) && clock.now() - Date.parse(o.redeemed_at ?? o.created_at) < REVIVAL;
 
 // idle reports whether an order changes only if its owner acts.
 const idle = (o) => revivable(o) || o.status === "paid" || (o.status === "pending_payment" && timeLeft(o) > 0);
@@ -65,7 +66,7 @@ export function put(order, notify = true) {
   if (order.user_id !== session.user()?.id) return;
   let known = orders.get(order.id);
   if (known?.guessed) known = { status: known.status };
-  else if (known && progress[known.status] > progress[order.status] && (known.status !== "failed" || order.status === "queued")) return;
+  else if (known && progress[known.status] > progress[order.status] && !takenBack(known.status, order.status)) return;
   orders.set(order.id, { ...known, ...order });
   if (known?.status !== order.status) {
     if (notify) channel?.postMessage({ user: session.user()?.id });
@@ -74,6 +75,10 @@ export function put(order, notify = true) {
   changes.emit(order, known?.status);
   updateStreams();
 }
+
+// takenBack reports whether staff has repeated a failed order or undone a redemption. A late answer can look the same: the stream
+// of the order or the next poll corrects that.
+const takenBack = (from, to) => (from === "failed" && to !== "queued") || (from === "redeemed" && to === "paid");
 
 // load reads the visitor's orders from the server; `more` appends the next page.
 let cursor = null;
