@@ -427,6 +427,17 @@ var moduleScenes = []struct{ name, run, then string }{
 		`mine.order("97").status === "paid"`,
 	},
 	{
+		"a page of orders is one change",
+		`window.answer = (a) => a.includes("/orders?") && Promise.resolve(new Response(JSON.stringify({
+			items: ["41", "42", "43", "44"].map((id) => ({ ...undone, id })), next_cursor: null,
+		})));
+		window.changes = 0;
+		const off = mine.onChange(() => changes++);
+		await mine.load();
+		off()`,
+		`changes < 3 && mine.order("44")`,
+	},
+	{
 		"a queued order has not failed if it is missing for less than 5 seconds",
 		`window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() };
 		const since = performance.now();

@@ -78,15 +78,15 @@ async function run(voucherID, p) {
   let challenge = null; // sent by the server with its last answer
   let refusals = 0; // of solutions
   for (let failures = 0; session.user()?.id === user; ) {
-    setState({ is: "buying", tries: failures, joining: room && enter });
+    setState({ is: "buying", joining: room && enter });
     try {
       if (enter) {
         let body;
         if (challenge || human.demanded(sales.sale(voucherID))) {
-          setState({ is: "buying", tries: failures, joining: room, proving: true });
+          setState({ is: "buying", joining: room, proving: true });
           body = { solution: await human.solution(voucherID, challenge) };
           challenge = null;
-          setState({ is: "buying", tries: failures, joining: room });
+          setState({ is: "buying", joining: room });
         }
         const admission = await postMine(`/vouchers/${voucherID}/entry`, { as: user, body, timeout: TIMEOUT });
         human.forget(voucherID); // it works once
@@ -154,7 +154,7 @@ async function run(voucherID, p) {
 // now. It returns undefined if there is none.
 async function buyer(setState, expired) {
   for (let failures = 0; !session.user(); ) {
-    if (session.pending()) setState({ is: "buying", tries: failures });
+    if (session.pending()) setState({ is: "buying" });
     try {
       await session.token();
     } catch (problem) {
@@ -215,18 +215,7 @@ function accepted(voucherID, answer, before, setState) {
 
 // start updates purchases as their orders change, and drops them when another user logs in.
 export function start() {
-  mine.onChange((order) => {
-    if (!order || order.status === "queued") return;
-    const p = purchases.get(order.voucher_id);
-    if (p?.state.order !== order.id) return;
-    if (order.status === "failed") reject(order.voucher_id, { code: order.reason || "internal" }, (state) => (p.state = state));
-    else if (!mine.active(order)) p.state = { is: "idle" };
-    else {
-      rooms.done(order.voucher_id);
-      p.state = { ...p.state, is: "bought" };
-    }
-    changes.emit(order.voucher_id);
-  });
+  mine.onChange((orders = []) => orders.forEach(follow));
   session.on((user) => {
     for (const [id, p] of purchases) {
       if (p.running || p.user === user?.id) continue;
@@ -234,4 +223,17 @@ export function start() {
       changes.emit(id);
     }
   });
+}
+
+function follow(order) {
+  if (order.status === "queued") return;
+  const p = purchases.get(order.voucher_id);
+  if (p?.state.order !== order.id) return;
+  if (order.status === "failed") reject(order.voucher_id, { code: order.reason || "internal" }, (state) => (p.state = state));
+  else if (!mine.active(order)) p.state = { is: "idle" };
+  else {
+    rooms.done(order.voucher_id);
+    p.state = { ...p.state, is: "bought" };
+  }
+  changes.emit(order.voucher_id);
 }

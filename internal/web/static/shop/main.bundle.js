@@ -252,17 +252,18 @@ now()-Date.parse(o2.redeemed_at??o2.created_at)<REVIVAL,idle=o2=>revivable(o2)||
 _payment"&&timeLeft(o2)>0,orders=new Map,missing3=new Map,busy=new Map,streams=new Map,changes4=topic(),channel2=channelOf(
 "seckill.orders"),state="none",problem=null,onChange2=changes4.on,loadState=()=>({state,problem}),order=id=>orders.get(id),
 doing=id=>busy.get(id)??{};function list(){return[...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.
-id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.voucher_id===voucherID&&active(o2));function put(order2,notify=!0){
-if(order2.user_id!==session.user()?.id)return;let known2=orders.get(order2.id);if(known2?.guessed)known2={status:known2.
-status};else if(known2&&progress[known2.status]>progress[order2.status]&&!takenBack(known2.status,order2.status))return;
-orders.set(order2.id,{...known2,...order2}),known2?.status!==order2.status&&(notify&&channel2?.postMessage({user:session.
-user()?.id}),known2&&busy.delete(order2.id)),changes4.emit(order2,known2?.status),updateStreams()}var takenBack=(from,to)=>from===
-"failed"&&to!=="queued"||from==="redeemed"&&to==="paid",cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){
-let user2=session.user()?.id;if(user2){(state==="none"||state==="failed")&&(state="loading");try{let page2=await getMine(
-`/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&
-(cursor=page2.next_cursor);for(let o2 of page2.items)put(o2,!1);[state,problem]=["loaded",null]}catch(err){if(session.user()?.
-id!==user2)return;problem=err,state==="loading"&&(state="failed")}changes4.emit()}}async function fetchOne(id){try{put(await getMine(
-`/orders/${encodeURIComponent(id)}`)),missing3.delete(id)}catch(err){let known2=order(id);if(err.code!=="not_found"||known2?.
+id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.voucher_id===voucherID&&active(o2));function put(order2){let before2=orders.
+get(order2.id)?.status;keep(order2)&&(before2!==order2.status&&channel2?.postMessage({user:order2.user_id}),changes4.emit(
+[order2]),updateStreams())}function keep(order2){if(order2.user_id!==session.user()?.id)return!1;let known2=orders.get(order2.
+id);if(known2?.guessed)known2={status:known2.status};else if(known2&&progress[known2.status]>progress[order2.status]&&!takenBack(
+known2.status,order2.status))return!1;return orders.set(order2.id,{...known2,...order2}),known2&&known2.status!==order2.
+status&&busy.delete(order2.id),!0}var takenBack=(from,to)=>from==="failed"&&to!=="queued"||from==="redeemed"&&to==="paid",
+cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){let user2=session.user()?.id;if(!user2)return;(state===
+"none"||state==="failed")&&(state="loading");let found=[];try{let page2=await getMine(`/orders?limit=50${more3&&cursor?`\
+&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&(cursor=page2.next_cursor),found=
+page2.items.filter(keep),[state,problem]=["loaded",null]}catch(err){if(session.user()?.id!==user2)return;problem=err,state===
+"loading"&&(state="failed")}changes4.emit(found),updateStreams()}async function fetchOne(id){try{put(await getMine(`/ord\
+ers/${encodeURIComponent(id)}`)),missing3.delete(id)}catch(err){let known2=order(id);if(err.code!=="not_found"||known2?.
 status!=="queued")throw err;missing3.has(id)||missing3.set(id,performance.now()),performance.now()-missing3.get(id)>=LOST&&
 put({...known2,status:"failed",reason:"internal",guessed:!0})}return order(id)}async function act(id,action2){let before2=doing(
 id);if(before2.action&&!before2.problem)return;let key=before2.action===action2?before2.key:newKey(),user2=session.user()?.
@@ -299,7 +300,7 @@ let all2=[...places.keys()].map(place);if(all2.some(p2=>p2.is==="admitted"))retu
 filter(p2=>p2.is==="waiting").map(p2=>p2.position);return positions.length>0?t("room.badge",{position:Math.min(...positions)}):
 all2.some(p2=>p2.is==="lobby")?t("room.badgeLobby"):""}function begin(id,user2,answer){stop(id);let p2={user:user2,ticket:answer.
 ticket,state:{is:"asking"},abort:new AbortController};places.set(id,p2),forAll.set(nameOf(user2,id),p2.ticket),take(id,p2,
-answer),keep(id,p2)}async function leave2(id){let p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(
+answer),keep2(id,p2)}async function leave2(id){let p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(
 p2)})}catch(problem2){if(problem2.code!=="entry_required")throw problem2}places.get(id)===p2&&drop2(id,p2,"none")}function done(id){
 let p2=places.get(id);p2&&drop2(id,p2,"none")}async function renew2(id){let p2=places.get(id);if(p2){try{take(id,p2,await getMine(
 path(id),{as:p2.user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}}var path=id=>`/v\
@@ -311,7 +312,7 @@ position,ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.message})
 ry_required"?drop2(id,p2,"lost"):["sale_ended","invalid_state","not_found"].includes(code)?drop2(id,p2,"none"):code==="s\
 old_out"?set(id,p2,{is:"sold_out"}):code==="sale_not_started"?set(id,p2,{is:"lobby"}):set(id,p2,{...p2.state,offline:!0})}
 function drop2(id,p2,is){places.get(id)===p2&&(forAll.set(nameOf(p2.user,id),null),set(id,p2,{is}),p2.abort.abort())}function stop(id){
-places.get(id)?.abort.abort(),places.delete(id)}async function keep(id,p2){let{signal}=p2.abort,lead=()=>new Promise(release=>{
+places.get(id)?.abort.abort(),places.delete(id)}async function keep2(id,p2){let{signal}=p2.abort,lead=()=>new Promise(release=>{
 p2.leads=!0,signal.addEventListener("abort",release),watch(id,p2).finally(release)}),alone=()=>poll2(id,p2);return exclusive(
 nameOf(p2.user,id),lead,{signal,alone}).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){if(streams2>=
 MAX_STREAMS2)return poll2(id,p2);let soldOut2=()=>p2.state.is==="sold_out",held=()=>performance.now()<heldUntil2;for(;!p2.
@@ -329,7 +330,7 @@ function restore(user2){for(let id of[...places.keys()])stop(id);if(changes5.emi
 id,""),names=forAll.names().filter(name=>name.startsWith(prefix));for(let name of names)adopt2(user2.id,name.slice(prefix.
 length),{is:"asking"});channel3?.postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){let p2=places.get(
 id);if(!p2||p2.abort.signal.aborted){let ticket=forAll.get(nameOf(user2,id));p2={user:user2,ticket,state:state2,abort:new AbortController},
-places.set(id,p2),ticket!==null&&keep(id,p2)}p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.
+places.set(id,p2),ticket!==null&&keep2(id,p2)}p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.
 emit(id)}function start3(){session.on(restore),session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(
 null)),addEventListener("pageshow",event=>event.persisted&&restore(session.user())),channel3?.addEventListener("message",
 ({data:{user:user2,id,state:state2,hello}})=>{if(user2===session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[
@@ -376,25 +377,25 @@ emit(voucherID)},pressed=Date.now(),expired2=()=>Date.now()-pressed>EXPIRY,user2
 if(!user2)return;expired2()&&(pressed=Date.now());let intent=`seckill.intent.${user2}.${voucherID}`,early=0,before2=forTab.
 get(intent)===null?sale(voucherID)?.stock:void 0,room=sale(voucherID)?.entry?.mode==="room",pass,enter=(room?!place(voucherID).
 pass:sale(voucherID)?.entry?.mode==="pass")&&forTab.get(intent)===null,renewed=!1,challenge=null,refusals=0;for(let failures2=0;session.
-user()?.id===user2;){setState({is:"buying",tries:failures2,joining:room&&enter});try{if(enter){let body;(challenge||demanded(
-sale(voucherID)))&&(setState({is:"buying",tries:failures2,joining:room,proving:!0}),body={solution:await solution(voucherID,
-challenge)},challenge=null,setState({is:"buying",tries:failures2,joining:room}));let admission=await postMine(`/vouchers\
-/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});if(forget(voucherID),room){session.user()?.id===user2&&begin(voucherID,
-user2,admission);return}({pass}=admission)}enter=!1,room&&(pass=place(voucherID).pass??pass);let headers2=pass&&{"X-Entr\
-y-Pass":pass},answer=await postMine(`/vouchers/${voucherID}/orders`,{as:user2,key:keyUnder(intent),headers:headers2,timeout:TIMEOUT4});
-forTab.set(intent,null),session.user()?.id===user2&&accepted(voucherID,answer,before2,setState);return}catch(problem2){if(problem2.
-code==="other_user")return;if(problem2.code==="unauthenticated"){if(setState({is:"idle"}),!await login({again:!0}))return;
-pressed=Date.now();continue}if(problem2.code==="duplicate_order"){if(forTab.set(intent,null),session.user()?.id!==user2)
-return;done(voucherID),setState({is:"bought",order:problem2.orderId,already:!0}),fetchOne(problem2.orderId).catch(()=>{});
-return}if(problem2.code==="entry_required"&&!renewed&&(renewed=!0,enter=!room,enter||await renew2(voucherID)))continue;if(problem2.
-code==="challenge_required"&&problem2.challenge&&++refusals<PROOFS){forget(voucherID),{challenge}=problem2;continue}let repeat=retryable.
-includes(problem2.code)&&problem2.retryAfter<EXPIRY;if(repeat||forTab.set(intent,null),problem2.code==="sale_not_started"&&
-early++<EARLY_RETRIES){await sleep(150+Math.random()*150);continue}if(!repeat||++failures2>RETRIES){reject(voucherID,problem2,
-setState,repeat);return}if(await pauseBeforeRetry(problem2,failures2,setState),renewed=!1,expired2()){reject(voucherID,problem2,
-setState,!0);return}}}}async function buyer(setState,expired2){for(let failures2=0;!session.user();){session.pending()&&
-setState({is:"buying",tries:failures2});try{await session.token()}catch(problem2){if(problem2.code==="unauthenticated"){
-if(setState({is:"idle"}),!await login())return;continue}if(retryable.includes(problem2.code)&&++failures2<=RETRIES?await pauseBeforeRetry(
-problem2,failures2,setState):failures2=1/0,failures2===1/0||expired2()){setState({is:"refused",problem:problem2,since:performance.
+user()?.id===user2;){setState({is:"buying",joining:room&&enter});try{if(enter){let body;(challenge||demanded(sale(voucherID)))&&
+(setState({is:"buying",joining:room,proving:!0}),body={solution:await solution(voucherID,challenge)},challenge=null,setState(
+{is:"buying",joining:room}));let admission=await postMine(`/vouchers/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});
+if(forget(voucherID),room){session.user()?.id===user2&&begin(voucherID,user2,admission);return}({pass}=admission)}enter=
+!1,room&&(pass=place(voucherID).pass??pass);let headers2=pass&&{"X-Entry-Pass":pass},answer=await postMine(`/vouchers/${voucherID}\
+/orders`,{as:user2,key:keyUnder(intent),headers:headers2,timeout:TIMEOUT4});forTab.set(intent,null),session.user()?.id===
+user2&&accepted(voucherID,answer,before2,setState);return}catch(problem2){if(problem2.code==="other_user")return;if(problem2.
+code==="unauthenticated"){if(setState({is:"idle"}),!await login({again:!0}))return;pressed=Date.now();continue}if(problem2.
+code==="duplicate_order"){if(forTab.set(intent,null),session.user()?.id!==user2)return;done(voucherID),setState({is:"bou\
+ght",order:problem2.orderId,already:!0}),fetchOne(problem2.orderId).catch(()=>{});return}if(problem2.code==="entry_requi\
+red"&&!renewed&&(renewed=!0,enter=!room,enter||await renew2(voucherID)))continue;if(problem2.code==="challenge_required"&&
+problem2.challenge&&++refusals<PROOFS){forget(voucherID),{challenge}=problem2;continue}let repeat=retryable.includes(problem2.
+code)&&problem2.retryAfter<EXPIRY;if(repeat||forTab.set(intent,null),problem2.code==="sale_not_started"&&early++<EARLY_RETRIES){
+await sleep(150+Math.random()*150);continue}if(!repeat||++failures2>RETRIES){reject(voucherID,problem2,setState,repeat);
+return}if(await pauseBeforeRetry(problem2,failures2,setState),renewed=!1,expired2()){reject(voucherID,problem2,setState,
+!0);return}}}}async function buyer(setState,expired2){for(let failures2=0;!session.user();){session.pending()&&setState(
+{is:"buying"});try{await session.token()}catch(problem2){if(problem2.code==="unauthenticated"){if(setState({is:"idle"}),
+!await login())return;continue}if(retryable.includes(problem2.code)&&++failures2<=RETRIES?await pauseBeforeRetry(problem2,
+failures2,setState):failures2=1/0,failures2===1/0||expired2()){setState({is:"refused",problem:problem2,since:performance.
 now()});return}}}return session.user().id}function keyUnder(name){let key=forTab.get(name)??newKey();return forTab.set(name,
 key),key}function reject(voucherID,problem2,setState,open3=!1){problem2.code==="sold_out"&&soldOut(voucherID),setState({
 is:"refused",problem:problem2,open:open3,since:performance.now()})}async function pauseBeforeRetry(problem2,failures2,setState){
@@ -403,11 +404,11 @@ let pause2=problem2.retryAfter+backoff(failures2-1,FIRST2,MOST2)+(problem2.statu
 await sleep(pause2,wake.signal),unsubscribe()}function accepted(voucherID,answer,before2,setState){if(bought(voucherID,before2),
 answer.status!=="queued"){put(answer),done(voucherID),setState({is:"bought",order:answer.id});return}let now2=new Date().
 toISOString();put({id:answer.order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queued",created_at:now2,expires_at:now2}),
-setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2||order2.status==="queued")
-return;let p2=purchases.get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status==="failed"?reject(order2.voucher_id,
-{code:order2.reason||"internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),p2.state={...p2.state,
-is:"bought"}):p2.state={is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[id,p2]of purchases)p2.
-running||p2.user===user2?.id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
+setState({is:"queued",order:answer.order_id})}function start5(){onChange2((orders2=[])=>orders2.forEach(follow2)),session.
+on(user2=>{for(let[id,p2]of purchases)p2.running||p2.user===user2?.id||(purchases.delete(id),changes7.emit(id))})}function follow2(order2){
+if(order2.status==="queued")return;let p2=purchases.get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status===
+"failed"?reject(order2.voucher_id,{code:order2.reason||"internal"},state2=>p2.state=state2):active(order2)?(done(order2.
+voucher_id),p2.state={...p2.state,is:"bought"}):p2.state={is:"idle"},changes7.emit(order2.voucher_id))}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),

@@ -47,6 +47,7 @@ const channel = channelOf("seckill.orders");
 let state = "none"; // none, loading, loaded, failed
 let problem = null;
 
+// onChange subscribes to changes; the listener receives the orders that were stored, if that is the reason.
 export const onChange = changes.on;
 export const loadState = () => ({ state, problem });
 export const order = (id) => orders.get(id);
@@ -62,18 +63,23 @@ export const holding = (voucherID) => list().filter((o) => o.voucher_id === vouc
 
 // put stores an order unless a later status is known. Orders of another user are ignored: an answer may arrive after a
 // logout. A status that the page has `guessed` is replaced by any answer of the server.
-export function put(order, notify = true) {
-  if (order.user_id !== session.user()?.id) return;
+export function put(order) {
+  const before = orders.get(order.id)?.status;
+  if (!keep(order)) return;
+  if (before !== order.status) channel?.postMessage({ user: order.user_id });
+  changes.emit([order]);
+  updateStreams();
+}
+
+// keep is put without telling the page. It returns whether the order is stored.
+function keep(order) {
+  if (order.user_id !== session.user()?.id) return false;
   let known = orders.get(order.id);
   if (known?.guessed) known = { status: known.status };
-  else if (known && progress[known.status] > progress[order.status] && !takenBack(known.status, order.status)) return;
+  else if (known && progress[known.status] > progress[order.status] && !takenBack(known.status, order.status)) return false;
   orders.set(order.id, { ...known, ...order });
-  if (known?.status !== order.status) {
-    if (notify) channel?.postMessage({ user: session.user()?.id });
-    if (known) busy.delete(order.id); // its status has changed, so the action on it has ended
-  }
-  changes.emit(order, known?.status);
-  updateStreams();
+  if (known && known.status !== order.status) busy.delete(order.id); // the action on it has ended
+  return true;
 }
 
 // takenBack reports whether staff has repeated a failed order or undone a redemption. A late answer can look the same: the stream
@@ -87,18 +93,20 @@ export async function load(more = false) {
   const user = session.user()?.id;
   if (!user) return;
   if (state === "none" || state === "failed") state = "loading";
+  let found = [];
   try {
     const page = await getMine(`/orders?limit=50${more && cursor ? `&cursor=${cursor}` : ""}`);
     if (session.user()?.id !== user) return;
     if (more || state === "loading") cursor = page.next_cursor;
-    for (const o of page.items) put(o, false);
+    found = page.items.filter(keep);
     [state, problem] = ["loaded", null];
   } catch (err) {
     if (session.user()?.id !== user) return;
     problem = err;
     if (state === "loading") state = "failed";
   }
-  changes.emit();
+  changes.emit(found); // once, because each change renders all orders of the page
+  updateStreams();
 }
 
 // fetchOne reads one order, which need not be on a loaded page. A queued order that stays missing for LOST is marked
