@@ -427,6 +427,24 @@ var moduleScenes = []struct{ name, run, then string }{
 		`mine.order("97").status === "paid"`,
 	},
 	{
+		"who comes back from the page of the payment provider learns that the payment failed, or that it is being confirmed",
+		`const unpaid = { ...undone, status: "pending_payment", expires_at: "2099-01-01T00:00:00Z" };
+		window.answer = (a, o) => {
+			const payments = (status) => Promise.resolve(new Response(JSON.stringify({ items: [{ status }] })));
+			if (a.endsWith("/events")) return never(o);
+			if (a.endsWith("/94/pay")) return Promise.resolve(new Response(JSON.stringify({ order: { ...unpaid, id: "94" }, payment: { checkout_url: "#bank" } })));
+			if (a.endsWith("/payments")) return payments(a.includes("/96/") ? "failed" : "pending");
+		};
+		mine.put({ ...unpaid, id: "94" });
+		await mine.act("94", "pay");
+		window.left = sessionStorage.getItem("seckill.checkout");
+		for (const id of ["95", "96"]) {
+			sessionStorage.setItem("seckill.checkout", id);
+			mine.put({ ...unpaid, id });
+		}`,
+		`left === "94" && mine.doing("95").submitted && mine.doing("96").problem?.code === "payment_failed" && !sessionStorage.getItem("seckill.checkout")`,
+	},
+	{
 		"a page of orders is one change",
 		`window.answer = (a) => a.includes("/orders?") && Promise.resolve(new Response(JSON.stringify({
 			items: ["41", "42", "43", "44"].map((id) => ({ ...undone, id })), next_cursor: null,

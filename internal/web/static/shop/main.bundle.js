@@ -244,55 +244,57 @@ read().catch(()=>({done:!0}));if(done2)return;hear(),clearTimeout(timer3),timer3
 value).split(`
 `);rest=lines.pop();for(let line of lines)if(line==="")yield event,event={event:"message",id:"",data:""};else if(!line.startsWith(
 ":")){let colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}finally{clearTimeout(timer3),reader.
-cancel().catch(()=>{})}}var MAX_STREAMS=2,POLL=5e3,IDLE_POLLS=4,LOST=5e3,REVIVAL=36e5,PAYING=2e4,progress={queued:0,pending_payment:1,paid:2,redeemed:3,
-refunding:3,cancelled:4,refunded:4,failed:4},final=order2=>["redeemed","cancelled","refunded","failed"].includes(order2.
-status),active=order2=>!["cancelled","refunded","failed"].includes(order2.status),expired=order2=>order2.status==="cance\
-lled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at),revivable=o2=>["failed","redeemed"].includes(o2.status)&&
-now()-Date.parse(o2.redeemed_at??o2.created_at)<REVIVAL,idle=o2=>revivable(o2)||o2.status==="paid"||o2.status==="pending\
-_payment"&&timeLeft(o2)>0,orders=new Map,missing3=new Map,busy=new Map,streams=new Map,changes4=topic(),channel2=channelOf(
-"seckill.orders"),state="none",problem=null,onChange2=changes4.on,loadState=()=>({state,problem}),order=id=>orders.get(id),
-doing=id=>busy.get(id)??{};function list(){return[...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.
-id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.voucher_id===voucherID&&active(o2));function put(order2){let before2=orders.
+cancel().catch(()=>{})}}var MAX_STREAMS=2,POLL=5e3,IDLE_POLLS=4,LOST=5e3,REVIVAL=36e5,PAYING=2e4,CHECKOUT="seckill.checkout",progress={queued:0,
+pending_payment:1,paid:2,redeemed:3,refunding:3,cancelled:4,refunded:4,failed:4},final=order2=>["redeemed","cancelled","\
+refunded","failed"].includes(order2.status),active=order2=>!["cancelled","refunded","failed"].includes(order2.status),expired=order2=>order2.
+status==="cancelled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at),revivable=o2=>["failed","redeemed"].
+includes(o2.status)&&now()-Date.parse(o2.redeemed_at??o2.created_at)<REVIVAL,idle=o2=>revivable(o2)||o2.status==="paid"||
+o2.status==="pending_payment"&&timeLeft(o2)>0,orders=new Map,missing3=new Map,busy=new Map,streams=new Map,changes4=topic(),
+channel2=channelOf("seckill.orders"),state="none",problem=null,onChange2=changes4.on,loadState=()=>({state,problem}),order=id=>orders.
+get(id),doing=id=>busy.get(id)??{};function list(){return[...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.
+id<a2.id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.voucher_id===voucherID&&active(o2));function put(order2){let before2=orders.
 get(order2.id)?.status;keep(order2)&&(before2!==order2.status&&channel2?.postMessage({user:order2.user_id}),changes4.emit(
 [order2]),updateStreams())}function keep(order2){if(order2.user_id!==session.user()?.id)return!1;let known2=orders.get(order2.
 id);if(known2?.guessed)known2={status:known2.status};else if(known2&&progress[known2.status]>progress[order2.status]&&!takenBack(
 known2.status,order2.status))return!1;return orders.set(order2.id,{...known2,...order2}),known2&&known2.status!==order2.
-status&&busy.delete(order2.id),!0}var takenBack=(from,to)=>from==="failed"&&to!=="queued"||from==="redeemed"&&to==="paid",
-cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){let user2=session.user()?.id;if(!user2)return;(state===
-"none"||state==="failed")&&(state="loading");let found=[];try{let page2=await getMine(`/orders?limit=50${more3&&cursor?`\
-&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&(cursor=page2.next_cursor),found=
-page2.items.filter(keep),[state,problem]=["loaded",null]}catch(err){if(session.user()?.id!==user2)return;problem=err,state===
-"loading"&&(state="failed")}changes4.emit(found),updateStreams()}async function fetchOne(id){try{put(await getMine(`/ord\
-ers/${encodeURIComponent(id)}`)),missing3.delete(id)}catch(err){let known2=order(id);if(err.code!=="not_found"||known2?.
-status!=="queued")throw err;missing3.has(id)||missing3.set(id,performance.now()),performance.now()-missing3.get(id)>=LOST&&
-put({...known2,status:"failed",reason:"internal",guessed:!0})}return order(id)}async function act(id,action2){let before2=doing(
-id);if(before2.action&&!before2.problem)return;let key=before2.action===action2?before2.key:newKey(),user2=session.user()?.
-id;busy.set(id,{action:action2,key,since:performance.now()}),changes4.emit();try{let answer=await postMine(`/orders/${id}\
-/${action2}`,{as:user2,key});if(answer.payment?.checkout_url&&location.assign(answer.payment.checkout_url),put(action2===
-"pay"?answer.order:answer),session.user()?.id!==user2)return;action2==="pay"&&order(id)?.status==="pending_payment"?(busy.
-set(id,{action:action2,key,submitted:!0,since:performance.now()}),updateStreams()):busy.delete(id)}catch(err){if(session.
-user()?.id!==user2)return;err.code==="invalid_state"?(busy.delete(id),await fetchOne(id).catch(()=>{}),order(id)?.status===
-"pending_payment"&&busy.set(id,{action:action2,problem:err})):busy.set(id,{action:action2,key,problem:err})}changes4.emit()}
-async function checkPayment(id){let was=doing(id);try{let payments=(await getMine(`/orders/${id}/payments`)).items;if(doing(
-id)!==was||order(id)?.status!=="pending_payment")return;payments.length>0&&payments.every(p2=>p2.status==="failed")?(busy.
-set(id,{action:"pay",problem:{code:"payment_failed"}}),changes4.emit()):performance.now()-was.since>PAYING&&(busy.delete(
-id),changes4.emit())}catch{}}var lastIDs=new Map,heldUntil=0,pinned="";function pin(id){pinned=id,updateStreams()}var awaited=o2=>o2.
-id===pinned||!!doing(o2.id).submitted;function watched(){if(document.hidden||!session.user()||performance.now()<heldUntil)
-return[];let rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];return list().filter(o2=>!final(o2)&&rank2(o2)).sort(
-(a2,b2)=>rank2(a2)-rank2(b2)).slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){let ids2=watched();for(let[id,
-abort]of streams)ids2.includes(id)||(streams.delete(id),abort.abort());for(let id of ids2){if(streams.has(id))continue;let abort=new AbortController;
-streams.set(id,abort),follow(`/orders/${id}/events`,{signal:abort.signal,lastID:lastIDs.get(id),onEvent:event=>{event.id&&
-lastIDs.set(id,event.id),put(JSON.parse(event.data))},done:()=>final(order(id)??{status:"failed"})}).then(held=>{held&&(heldUntil=
-performance.now()+held,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{streams.get(id)===abort&&streams.delete(
-id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){for(let[id,{submitted}]of busy)submitted&&
-await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(
-o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load();for(let o2 of unwatched)([
-"queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:
-0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){let begin2=user2=>{orders.clear(),
-busy.clear(),missing3.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],updateStreams(),changes4.emit(),
-user2&&load()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener("visibilitychange",()=>{
-updateStreams(),document.hidden||load()}),channel2?.addEventListener("message",({data})=>{data.user===session.user()?.id&&
-!document.hidden&&load()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave2,onChange:()=>onChange3,
+status&&busy.delete(order2.id),!known2&&forTab.get(CHECKOUT)===order2.id&&comeBack(order2),!0}function comeBack({id,status}){
+if(forTab.set(CHECKOUT,null),status!=="pending_payment")return;let sent=performance.getEntriesByType("navigation")[0]?.type===
+"navigate";busy.set(id,{action:"pay",submitted:!0,since:sent?performance.now():-PAYING}),checkPayment(id)}var takenBack=(from,to)=>from===
+"failed"&&to!=="queued"||from==="redeemed"&&to==="paid",cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){
+let user2=session.user()?.id;if(!user2)return;(state==="none"||state==="failed")&&(state="loading");let found=[];try{let page2=await getMine(
+`/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&
+(cursor=page2.next_cursor),found=page2.items.filter(keep),[state,problem]=["loaded",null]}catch(err){if(session.user()?.
+id!==user2)return;problem=err,state==="loading"&&(state="failed")}changes4.emit(found),updateStreams()}async function fetchOne(id){
+try{put(await getMine(`/orders/${encodeURIComponent(id)}`)),missing3.delete(id)}catch(err){let known2=order(id);if(err.code!==
+"not_found"||known2?.status!=="queued")throw err;missing3.has(id)||missing3.set(id,performance.now()),performance.now()-
+missing3.get(id)>=LOST&&put({...known2,status:"failed",reason:"internal",guessed:!0})}return order(id)}async function act(id,action2){
+let before2=doing(id);if(before2.action&&!before2.problem)return;let key=before2.action===action2?before2.key:newKey(),user2=session.
+user()?.id;busy.set(id,{action:action2,key,since:performance.now()}),changes4.emit();try{let answer=await postMine(`/ord\
+ers/${id}/${action2}`,{as:user2,key});if(answer.payment?.checkout_url&&(forTab.set(CHECKOUT,id),location.assign(answer.payment.
+checkout_url)),put(action2==="pay"?answer.order:answer),session.user()?.id!==user2)return;action2==="pay"&&order(id)?.status===
+"pending_payment"?(busy.set(id,{action:action2,key,submitted:!0,since:performance.now()}),updateStreams()):busy.delete(id)}catch(err){
+if(session.user()?.id!==user2)return;err.code==="invalid_state"?(busy.delete(id),await fetchOne(id).catch(()=>{}),order(
+id)?.status==="pending_payment"&&busy.set(id,{action:action2,problem:err})):busy.set(id,{action:action2,key,problem:err})}
+changes4.emit()}async function checkPayment(id){let was=doing(id);try{let payments=(await getMine(`/orders/${id}/payment\
+s`)).items;if(doing(id)!==was||order(id)?.status!=="pending_payment")return;payments.length>0&&payments.every(p2=>p2.status===
+"failed")?(busy.set(id,{action:"pay",problem:{code:"payment_failed"}}),changes4.emit()):performance.now()-was.since>PAYING&&
+(busy.delete(id),changes4.emit())}catch{}}var lastIDs=new Map,heldUntil=0,pinned="";function pin(id){pinned=id,updateStreams()}
+var awaited=o2=>o2.id===pinned||!!doing(o2.id).submitted;function watched(){if(document.hidden||!session.user()||performance.
+now()<heldUntil)return[];let rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];return list().filter(o2=>!final(o2)&&
+rank2(o2)).sort((a2,b2)=>rank2(a2)-rank2(b2)).slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){let ids2=watched();
+for(let[id,abort]of streams)ids2.includes(id)||(streams.delete(id),abort.abort());for(let id of ids2){if(streams.has(id))
+continue;let abort=new AbortController;streams.set(id,abort),follow(`/orders/${id}/events`,{signal:abort.signal,lastID:lastIDs.
+get(id),onEvent:event=>{event.id&&lastIDs.set(id,event.id),put(JSON.parse(event.data))},done:()=>final(order(id)??{status:"\
+failed"})}).then(held=>{held&&(heldUntil=performance.now()+held,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{
+streams.get(id)===abort&&streams.delete(id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){
+for(let[id,{submitted}]of busy)submitted&&await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(
+o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(
+o2)))&&await load();for(let o2 of unwatched)(["queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).
+catch(()=>{})}failures2=problem?failures2+1:0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){
+let begin2=user2=>{orders.clear(),busy.clear(),missing3.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],
+updateStreams(),changes4.emit(),user2&&load()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener(
+"visibilitychange",()=>{updateStreams(),document.hidden||load()}),channel2?.addEventListener("message",({data})=>{data.user===
+session.user()?.id&&!document.hidden&&load()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave2,onChange:()=>onChange3,
 place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1,POLL2=5e3,RETRY2=1e3,SLOWEST=8e3,STORED2="seckill.place.",places=new Map,changes5=topic(),channel3=channelOf(
 "seckill.rooms"),streams2=0,heldUntil2=0,onChange3=changes5.on;function place(id){let state2=places.get(id)?.state??{is:"\
 none"};return state2.is==="admitted"&&state2.until<=now()?{is:"asking",offline:state2.offline}:state2}function badge2(){

@@ -8,6 +8,7 @@ import * as clock from "../lib/clock.js";
 import { getMine, newKey, postMine } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
+import { forTab } from "../lib/storage.js";
 import { follow } from "../lib/stream.js";
 import { channelOf } from "../lib/tabs.js";
 
@@ -17,6 +18,7 @@ const IDLE_POLLS = 4; // idle orders may stay unchanged for months: they are rea
 const LOST = 5_000; // ms; a queued order may be missing this long while it moves from the queue to the database
 const REVIVAL = 3_600_000; // ms; staff can undo a redemption as long
 const PAYING = 20_000; // ms; a payment that takes longer is shown as not running
+const CHECKOUT = "seckill.checkout"; // the order that is being paid on the page of the provider
 
 // Statuses in the order in which they are reached. A status never goes back, so a stale answer is ignored. Only a failed
 // order continues when an operator repeats it, which its buyer sees once it is stored, and one that was redeemed by mistake is
@@ -79,7 +81,18 @@ function keep(order) {
   else if (known && progress[known.status] > progress[order.status] && !takenBack(known.status, order.status)) return false;
   orders.set(order.id, { ...known, ...order });
   if (known && known.status !== order.status) busy.delete(order.id); // the action on it has ended
+  if (!known && forTab.get(CHECKOUT) === order.id) comeBack(order);
   return true;
+}
+
+// comeBack waits for what the provider reports about a payment, unless the visitor came by a button of the browser, perhaps without
+// having paid.
+function comeBack({ id, status }) {
+  forTab.set(CHECKOUT, null);
+  if (status !== "pending_payment") return;
+  const sent = performance.getEntriesByType("navigation")[0]?.type === "navigate";
+  busy.set(id, { action: "pay", submitted: true, since: sent ? performance.now() : -PAYING });
+  checkPayment(id);
 }
 
 // takenBack reports whether staff has repeated a failed order or undone a redemption. A late answer can look the same: the stream
@@ -135,7 +148,10 @@ export async function act(id, action) {
   changes.emit();
   try {
     const answer = await postMine(`/orders/${id}/${action}`, { as: user, key });
-    if (answer.payment?.checkout_url) location.assign(answer.payment.checkout_url); // the page of the payment provider
+    if (answer.payment?.checkout_url) {
+      forTab.set(CHECKOUT, id);
+      location.assign(answer.payment.checkout_url); // the page of the payment provider
+    }
     put(action === "pay" ? answer.order : answer);
     if (session.user()?.id !== user) return;
     if (action === "pay" && order(id)?.status === "pending_payment") {
