@@ -450,7 +450,11 @@ func untilTheStart(t *testing.T, p *scene) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
 	sale := p.Publish(t, rig.Offer{Title: "Soup; salad, " + strings.Repeat("早茶", 30), Stock: 5, BeginAt: begin})
 	const hourFast = `{ const real = Date.now; Date.now = () => real() + 3600_000; }`
-	v := p.open("/sales/"+sale, hourFast, `window.notified = []; window.Notification = class {
+	const keepAlarm = `{ const later = setTimeout; window.setTimeout = (f, ms, ...of) => {
+		if (ms > 3_000_000) window.alarm = () => f(...of);
+		return later(f, ms, ...of);
+	} }`
+	v := p.open("/sales/"+sale, hourFast, keepAlarm, `window.notified = []; window.Notification = class {
 		static permission = "default";
 		static requestPermission = async () => "granted";
 		constructor(title, { body }) { notified.push(title + ": " + body); }
@@ -482,6 +486,9 @@ func untilTheStart(t *testing.T, p *scene) {
 	v.reads(card(sale), "notifies you a minute before the start")
 	v.until(`notified.length === 1 && notified[0].includes("Starts ")`)
 	require.True(t, evaluate[bool](v.tab, `delays.some((ms) => ms > 3_000_000 && ms <= 3_540_000)`), "a minute before the start")
+	p.Change(t, sale, map[string]any{"begin_at": begin.Add(time.Minute)}) // the notification waits for the new start
+	v.run(`await alarm()`)
+	require.Equal(t, 1, evaluate[int](v.tab, `notified.length`))
 
 	begin = time.Now().Add(5 * time.Second)
 	p.Change(t, sale, map[string]any{"begin_at": begin})

@@ -609,18 +609,20 @@ say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e
 icon(sign),t(`remind.${name}`)),notify=button("notify","bell",async()=>text(status,await schedule2(sale(id)))),element=h(
 "div",{class:"remind"},button("calendar","calendar",()=>toCalendar(sale(id))),notify,status);return{element,update(v2,state2){
 show(element,state2==="upcoming"&&!v2.preview),show(notify,"Notification"in globalThis&&Notification.permission!=="denie\
-d"&&untilAlarm(v2)<LONGEST)}}}var untilAlarm=v2=>Date.parse(v2.begin_at)-EARLY2-now();async function schedule2(v2){try{if(await Notification.
-requestPermission()!=="granted")return t("remind.blocked");notification(v2)}catch{return t("remind.blocked")}return clearTimeout(
-timers.get(v2.id)),untilAlarm(v2)>0&&timers.set(v2.id,setTimeout(notification,untilAlarm(v2),v2)),t("remind.set")}function notification(v2){
-let shown3=new Notification(v2.title,{body:t("button.upcoming",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown3.
-onclick=()=>globalThis.focus()}function toCalendar(v2){save(new Blob([calendar(v2,shop2(v2.shop_id))],{type:"text/calend\
-ar"}),`${v2.id}.ics`)}var utc=time=>new Date(time).toISOString().replace(/[-:]|\.\d+/g,""),escaped=words=>words.replace(
-/[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){let begin2=Date.parse(v2.begin_at),link2=new URL(`/sa\
-les/${v2.id}`,location.href).href;return["BEGIN:VCALENDAR","VERSION:2.0","PRODID:-//seckill//EN","BEGIN:VEVENT",`UID:sal\
-e-${v2.id}@${location.hostname}`,`DTSTAMP:${utc(now())}`,`DTSTART:${utc(begin2)}`,`DTEND:${utc(Math.min(begin2+LENGTH,Date.
-parse(v2.end_at)))}`,`SUMMARY:${escaped(v2.title)}`,`DESCRIPTION:${escaped(link2)}`,`URL:${link2}`,...at?[`LOCATION:${escaped(
-[at.name,at.address].filter(Boolean).join(", "))}`]:[],"BEGIN:VALARM","ACTION:DISPLAY",`TRIGGER:${ALARM}`,`DESCRIPTION:${escaped(
-v2.title)}`,"END:VALARM","END:VEVENT","END:VCALENDAR",""].map(folded).join(`\r
+d")}}}var untilAlarm=v2=>Date.parse(v2.begin_at)-EARLY2-now();async function schedule2(v2){try{if(await Notification.requestPermission()!==
+"granted")return t("remind.blocked");notification(v2)}catch{return t("remind.blocked")}return clearTimeout(timers.get(v2.
+id)),untilAlarm(v2)>0&&plan(v2),t("remind.set")}var plan=v2=>timers.set(v2.id,setTimeout(remind,Math.min(untilAlarm(v2),
+LONGEST),v2));async function remind(known2){let v2=known2;try{v2=await get(`/vouchers/${known2.id}`)}catch(problem2){if(problem2.
+code==="not_found")return}untilAlarm(v2)>0?plan(v2):notification(v2)}function notification(v2){let shown3=new Notification(
+v2.title,{body:t("button.upcoming",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown3.onclick=()=>globalThis.
+focus()}function toCalendar(v2){save(new Blob([calendar(v2,shop2(v2.shop_id))],{type:"text/calendar"}),`${v2.id}.ics`)}var utc=time=>new Date(
+time).toISOString().replace(/[-:]|\.\d+/g,""),escaped=words=>words.replace(/[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){
+let begin2=Date.parse(v2.begin_at),link2=new URL(`/sales/${v2.id}`,location.href).href;return["BEGIN:VCALENDAR","VERSION\
+:2.0","PRODID:-//seckill//EN","BEGIN:VEVENT",`UID:sale-${v2.id}@${location.hostname}`,`DTSTAMP:${utc(now())}`,`DTSTART:${utc(
+begin2)}`,`DTEND:${utc(Math.min(begin2+LENGTH,Date.parse(v2.end_at)))}`,`SUMMARY:${escaped(v2.title)}`,`DESCRIPTION:${escaped(
+link2)}`,`URL:${link2}`,...at?[`LOCATION:${escaped([at.name,at.address].filter(Boolean).join(", "))}`]:[],"BEGIN:VALARM",
+"ACTION:DISPLAY",`TRIGGER:${ALARM}`,`DESCRIPTION:${escaped(v2.title)}`,"END:VALARM","END:VEVENT","END:VCALENDAR",""].map(
+folded).join(`\r
 `)}function folded(line){let all2="",size=0;for(let c2 of line){let bytes=new TextEncoder().encode(c2).length;size+bytes>
 LINE&&(all2+=`\r
  `,size=1),all2+=c2,size+=bytes}return all2}var HOUR=36e5,TINTS=4,signs={won:"check",waiting:"clock",turn:"bell",lost:"cross",warn:"alert"};function keepTime(update){
@@ -644,8 +646,8 @@ ton",{type:"button",class:"link","data-do":"another","aria-describedby":titleID,
 limit"}),ref=h("p",{class:"reference"}),word=h("p",{class:"banner","data-message":!0}),error2=h("p",{class:"error",role:"\
 alert"}),leave3=h("button",{type:"button",class:"link","data-do":"leave","aria-describedby":titleID},t("room.leave"));leave3.
 addEventListener("click",singleFlight(leave3,errorIn(error2),async()=>{await confirm(t("room.sure"),t("room.leave"))&&(await leave2(
-id),button.focus())}));let remind=alone?reminders(id):null,act2=h("div",{class:"act"},word,result,another,limit,ref,leave3,
-error2,remind?.element),element=h(alone?"article":"li",{class:"sale","data-voucher":id,"aria-labelledby":titleID},cover,
+id),button.focus())}));let remind2=alone?reminders(id):null,act2=h("div",{class:"act"},word,result,another,limit,ref,leave3,
+error2,remind2?.element),element=h(alone?"article":"li",{class:"sale","data-voucher":id,"aria-labelledby":titleID},cover,
 h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),h("div",{class:"meter"},stock,alone?null:times),h("div",{
 class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth," ",off),alone?times:null,button,link2),act2);observer.observe(
 element);let shown3={},counted=null,reserved2=!1,timed=null,was=null,said=null,turned=null;function onPress(){button.getAttribute(
@@ -654,7 +656,7 @@ return;let state2=stateOf2(v2,now2);if(idle2&&state2===element.dataset.state&&!o
 v2.shop_id)?.name??"";(v2!==shown3.v||at!==shown3.at)&&showFacts(v2,at);let a2=action(v2,state2,alone);(v2!==counted||state2!==
 element.dataset.state||!!a2.reserved!==reserved2)&&showStock(v2,state2,a2),counted=v2,reserved2=!!a2.reserved,attr(element,
 "data-state",state2),text(chip,t(`state.${state2}`)),showTime(v2,state2,now2,a2.until),showAction(a2),showResult(a2),alone&&
-!a2.href&&!a2.busy&&!v2.preview&&prepare(v2,state2,now2),remind?.update(v2,state2),was!==null&&was!==a2.say&&announce(a2.
+!a2.href&&!a2.busy&&!v2.preview&&prepare(v2,state2,now2),remind2?.update(v2,state2),was!==null&&was!==a2.say&&announce(a2.
 say&&`${v2.title}: ${a2.say}`),was=a2.say;let from=message(v2,state2);text(word,from),show(word,from),said!==null&&said!==
 from&&announce(from&&`${v2.title}: ${from}`),said=from,show(leave3,a2.leave),a2.leave||text(error2,"");let active2=document.
 activeElement;a2.mine&&turned===!1&&(!active2||active2===document.body||element.contains(active2))&&button.focus(),turned=

@@ -1,6 +1,7 @@
 // Reminders of a sale that has not begun: a file for the calendar, and a notification of the browser while the page is open.
 
 import * as clock from "../lib/clock.js";
+import { get } from "../lib/api.js";
 import { h, show, text } from "../lib/dom.js";
 import { hour, t } from "../lib/i18n.js";
 import { icon } from "../lib/icon.js";
@@ -26,7 +27,7 @@ export function reminders(id) {
     element,
     update(v, state) {
       show(element, state === "upcoming" && !v.preview);
-      show(notify, "Notification" in globalThis && Notification.permission !== "denied" && untilAlarm(v) < LONGEST);
+      show(notify, "Notification" in globalThis && Notification.permission !== "denied");
     },
   };
 }
@@ -43,8 +44,22 @@ async function schedule(v) {
     return t("remind.blocked");
   }
   clearTimeout(timers.get(v.id));
-  if (untilAlarm(v) > 0) timers.set(v.id, setTimeout(notification, untilAlarm(v), v));
+  if (untilAlarm(v) > 0) plan(v);
   return t("remind.set");
+}
+
+const plan = (v) => timers.set(v.id, setTimeout(remind, Math.min(untilAlarm(v), LONGEST), v));
+
+// remind notifies the visitor, unless the sale was taken off meanwhile, or postponed: pages that are not visible read no sales.
+async function remind(known) {
+  let v = known;
+  try {
+    v = await get(`/vouchers/${known.id}`);
+  } catch (problem) {
+    if (problem.code === "not_found") return;
+  }
+  if (untilAlarm(v) > 0) plan(v);
+  else notification(v);
 }
 
 function notification(v) {
