@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,13 +153,20 @@ const violations = `axe.run({ exclude: ["#api"] }, {
 // accessible requires that the pages of a purchase are accessible. The languages differ only in their texts, which
 // TestTextsAreInBothLanguages of package web compares.
 func accessible(t *testing.T, p *scene) {
-	p.Publish(t, rig.Offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	later := p.Publish(t, rig.Offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	over := p.Publish(t, rig.Offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
 	sale := p.Publish(t, longOffer)
 	v := p.shopping(sale)
 	v.click(`[data-do="past"]`)
 	v.until(`document.querySelector(%q)`, card(over))
 	v.accessible(t, "sales")
+	v.emulate("forced-colors", "active")
+	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`(() => {
+		const style = (selector) => getComputedStyle(document.querySelector(selector));
+		return style(%q).color !== style(%q).color &&
+			style(".slots [aria-pressed=true]").backgroundColor !== style(".slots [aria-pressed=false]").backgroundColor;
+	})()`, buyOf(later), buyOf(sale))), "what cannot be pressed, and what is chosen")
+	v.prefers("light")
 	v.click(buyOf(sale))
 	v.until(`document.querySelector("dialog[open]")`)
 	v.accessible(t, "login")
@@ -203,9 +211,17 @@ func (b *tab) legible(t *testing.T, what string) {
 // prefers sets the colour scheme of the browser. It also asks for reduced motion.
 func (b *tab) prefers(scheme string) {
 	b.t.Helper()
-	env.Must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-	}}))(b.t)
+	b.emulate("prefers-color-scheme", scheme, "prefers-reduced-motion", "reduce")
+}
+
+// emulate sets media features, given by names and values in turn, and no others.
+func (b *tab) emulate(namesAndValues ...string) {
+	b.t.Helper()
+	var features []*emulation.MediaFeature
+	for pair := range slices.Chunk(namesAndValues, 2) {
+		features = append(features, &emulation.MediaFeature{Name: pair[0], Value: pair[1]})
+	}
+	env.Must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}))(b.t)
 }
 
 // demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the link to the
