@@ -397,9 +397,10 @@ var moduleScenes = []struct{ name, run, then string }{
 	},
 	{
 		"the list of orders reads no sale by itself, and leads from an order that has ended to one that is open",
-		`const s = await load("shop/sales.js"), mine = await load("shop/mine.js");
+		`const s = await load("shop/sales.js");
+		window.mine = await load("shop/mine.js");
 		const v = s.all().find((v) => s.stateOf(v) === "on_sale");
-		const ended = { user_id: await me(), status: "cancelled", title: v.title, created_at: v.begin_at, expires_at: v.end_at };
+		window.ended = { user_id: await me(), status: "cancelled", title: v.title, created_at: v.begin_at, expires_at: v.end_at };
 		requested.length = 0;
 		mine.put({ ...ended, id: "55", voucher_id: v.id });
 		mine.put({ ...ended, id: "56", voucher_id: "78" });
@@ -407,11 +408,21 @@ var moduleScenes = []struct{ name, run, then string }{
 		window.leads = (id) => document.querySelector("[data-order='" + id + "'] [data-do=again]")?.checkVisibility()`,
 		`leads("55") && leads("56") === false && count("/vouchers?") > 0 && count("/vouchers/") === 0`,
 	},
+	{
+		"a title in Arabic ends with its full stop on the left",
+		`mine.put({ ...ended, id: "57", voucher_id: "78", title: "شاي." });
+		window.left = (i) => {
+			const letter = document.createRange(), title = document.querySelector("[data-order='57'] h2 a").firstChild;
+			letter.setStart(title, i);
+			letter.setEnd(title, i + 1);
+			return letter.getBoundingClientRect().left;
+		}`,
+		`left(3) < left(0)`,
+	},
 	{"back to the list", `document.querySelector(".brand").click()`, `document.querySelector("li.sale")`},
 	{
 		"event streams are opened for orders with a pending change",
-		`window.mine = await load("shop/mine.js");
-		const user_id = await me();
+		`const user_id = await me();
 		window.answer = (a, o) => a.endsWith("/events") && never(o);
 		mine.put({ id: "61", voucher_id: "1", user_id, status: "paid" });
 		mine.put({ id: "62", voucher_id: "1", user_id, status: "refunding" })`,

@@ -546,14 +546,14 @@ redeemed_at&&t("orders.redeemed",{at:stamp(o2.redeemed_at)}),refunded:()=>o2.ref
 o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
 let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name2=shopName||
 s2?.name,address=alone?addressOf(s2):"",where=[name2,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
-join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"l\
-ang",languageOf(where.join(""))),show(of,where.length>0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.
-textContent)),show(rules,rules.textContent)}function showCode(o2){let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
-has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCode":"orders.showCode")),attr(toggle,"aria-expanded",String(
-open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].
-filter(([,time])=>time).map(([name2,time])=>`${t(`sale.${name2}`)} ${stamp(time)}`).join(" · ")),show(validity,validity.
-textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.replaceChildren(
-qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
+join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",h("bdi",{},part===address?mapLink(part):part)]).slice(1)),
+attr(of,"lang",languageOf(where.join(""))),show(of,where.length>0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(
+rules.textContent)),show(rules,rules.textContent)}function showCode(o2){let has2=o2.status==="paid"&&o2.redeem_code;show(
+toggle,has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCode":"orders.showCode")),attr(toggle,"aria-expanded",
+String(open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,[["validFrom",o2.valid_from],["validUntil",o2.
+valid_until]].filter(([,time])=>time).map(([name2,time])=>`${t(`sale.${name2}`)} ${stamp(time)}`).join(" · ")),show(validity,
+validity.textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.
+replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
 1&&last?.position>=position&&performance.now()-last.at<SPOKEN?last.position:(spoken.set(id,{position,at:performance.now()}),
 position)}function turn(v2,state2,alone){if(v2.entry?.mode!=="room"||state2==="ended")return;let p2=place(v2.id),shown3=places2[p2.
 is](v2,state2,p2,alone);return shown3&&p2.offline&&(shown3.note=t("room.offline")),shown3}function message(v2,state2){if(v2.

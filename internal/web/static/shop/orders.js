@@ -215,7 +215,7 @@ function card(id, open) {
     const address = alone ? shops.addressOf(s) : "";
     const where = [name, address, alone && s?.open_hours].filter(Boolean);
     if (of.textContent !== where.join(" · ")) {
-      of.replaceChildren(...where.flatMap((part) => [" · ", part === address ? shops.mapLink(part) : part]).slice(1));
+      of.replaceChildren(...where.flatMap((part) => [" · ", h("bdi", {}, part === address ? shops.mapLink(part) : part)]).slice(1));
     }
     attr(of, "lang", languageOf(where.join("")));
     show(of, where.length > 0);
