@@ -103,8 +103,9 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		ConstLabels: prometheus.Labels{"version": Version(), "goversion": runtime.Version()},
 	}).Set(1)
 
-	// Otherwise a counter first appears with the value 1, and rate() misses its first event. The other outcomes of the queue
-	// appear with their first admission.
+	// Otherwise a counter first appears with what it has counted since the last scrape, which rate() and increase() miss: a
+	// whole rush. The other outcomes of purchases and of the queue appear with their first one.
+	m.orders.WithLabelValues("ok")
 	m.settled.WithLabelValues("ok")
 	for _, kind := range reconcile.Kinds() {
 		m.findings.WithLabelValues(string(kind))

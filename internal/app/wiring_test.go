@@ -574,3 +574,19 @@ func TestEveryEndOfQueuedOrderIsPublished(t *testing.T) {
 	})
 	require.Equal(t, []int64{1, 2, 3}, moved)
 }
+
+// TestOrdersAreCountedFromTheStart: Prometheus takes the first value of a series for what was there before, so a first rush
+// would be no increase, and SeckillOrdersUnpaid would compare its unpaid orders with none.
+func TestOrdersAreCountedFromTheStart(t *testing.T) {
+	t.Parallel()
+	store := env.Must(repo.OpenSQLite(env.SQLiteFile(t)))(t)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+
+	var names []string
+	for _, f := range env.Must(newMetrics("lock", store, rdb).registry.Gather())(t) {
+		names = append(names, f.GetName())
+	}
+	require.Contains(t, names, "seckill_order_seconds")
+}
