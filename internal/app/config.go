@@ -219,7 +219,8 @@ func (c Config) Finish() (Config, error) {
 	_, err = time.LoadLocation(c.Timezone)
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 
-	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
+	rule(c.PayTimeout >= time.Second && c.PayTimeout <= domain.MaxPayTimeout*time.Second,
+		"--pay-timeout: %s is not between a second and a day", c.PayTimeout)
 	rule(c.Retention == 0 || c.Retention >= minRetention, "--retention: %s is shorter than %s; 0 erases no account", c.Retention, minRetention)
 	rule(*c.Drain >= 0, "--drain: %s is negative", *c.Drain)
 	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)

@@ -80,6 +80,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"country":                {[]string{"--sms-countries", "CN,Germany"}, []string{"--sms-countries (SECKILL_SMS_COUNTRIES)", `"GERMANY"`}},
 		"demo admin abroad":      {[]string{"--sms-countries", "DE"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)", app.DemoAdmin, "of DE"}},
 		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"long pay timeout":       {[]string{"--pay-timeout", "72h"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT): 72h0m0s is not between a second and a day"}},
 		"drain":                  {[]string{"--drain", "-1s"}, []string{"--drain (SECKILL_DRAIN)"}},
 		"retention":              {[]string{"--retention", "90s"}, []string{"--retention (SECKILL_RETENTION)"}},
 		"security contact":       {[]string{"--security-contact", "security@example.com"}, []string{"--security-contact (SECKILL_SECURITY_CONTACT)"}},

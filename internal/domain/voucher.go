@@ -249,7 +249,7 @@ const (
 	MaxStock   = 1_000_000_000    // units per sale
 	maxPerUser = 100              // slot is a TINYINT
 
-	maxPayTimeout  = 86_400 // seconds
+	MaxPayTimeout  = 86_400 // seconds
 	maxUnpaidLimit = 100
 	maxSegments    = 16
 
@@ -449,7 +449,7 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 		s.PayTimeout = 0
 		if n := f.PayTimeout.Value; n != nil {
 			s.PayTimeout = time.Duration(*n) * time.Second
-			checkRange(*n, "pay_timeout", 1, maxPayTimeout, bad)
+			checkRange(*n, "pay_timeout", 1, MaxPayTimeout, bad)
 		}
 	}
 
