@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -32,12 +33,14 @@ const (
 const embeddedTick = 100 * time.Millisecond
 
 type embeddedRedis struct {
-	server *miniredis.Miniredis
-	lock   *flock.Flock
+	server   *miniredis.Miniredis
+	listener net.Listener
+	lock     *flock.Flock
 	// Path of RedisInfoFile.
-	info   string
-	stop   context.CancelFunc
-	ticker sync.WaitGroup
+	info string
+	stop context.CancelFunc
+	// The clock and the listener.
+	running sync.WaitGroup
 }
 
 // RedisInfo is the content of RedisInfoFile, from which other commands find the embedded Redis of a running server.
@@ -66,27 +69,30 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 			"or --redis-addrs so that both share one Redis", dir)
 	}
 
-	info := RedisInfo{Password: rand.Text()}
-	e := &embeddedRedis{
-		server: miniredis.NewMiniRedis(),
-		lock:   lock,
-		info:   filepath.Join(dir, RedisInfoFile),
-	}
-
-	e.server.RequireAuth(info.Password)
-	if err := e.server.StartAddr("127.0.0.1:0"); err != nil {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
 		return nil, RedisInfo{}, errors.Join(fmt.Errorf("start the embedded Redis: %w", err), lock.Unlock())
 	}
 
-	info.Addr = e.server.Addr()
-
+	info := RedisInfo{Addr: listener.Addr().String(), Password: rand.Text()}
 	ticking, stop := context.WithCancel(context.Background())
-	e.stop = stop
-	e.ticker.Go(func() { e.tick(ticking) })
+	e := &embeddedRedis{
+		server:   miniredis.NewMiniRedis(),
+		listener: listener,
+		lock:     lock,
+		info:     filepath.Join(dir, RedisInfoFile),
+		stop:     stop,
+	}
+
+	e.server.RequireAuth(info.Password)
+	e.running.Go(func() { e.tick(ticking) })
 
 	text, err := json.Marshal(info)
 	if err == nil {
 		err = os.WriteFile(e.info, text, 0o600)
+	}
+	if err == nil {
+		err = e.serve()
 	}
 
 	if err != nil {
@@ -95,6 +101,33 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 	}
 
 	return e, info, nil
+}
+
+func (e *embeddedRedis) serve() error {
+	// Dial starts the server without a listener. That of miniredis ends for good when the process has no file left for a
+	// connection.
+	conn, err := e.server.Dial()
+	if err != nil {
+		return err
+	}
+
+	e.running.Go(func() { serveAll(e.listener, e.server.Server().ServeConn) })
+	return conn.Close()
+}
+
+// serveAll passes each connection to serve until the listener is closed. It goes on after any other error.
+func serveAll(l net.Listener, serve func(net.Conn)) {
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			serve(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			time.Sleep(embeddedTick)
+		}
+	}
 }
 
 func (e *embeddedRedis) tick(ctx context.Context) {
@@ -108,7 +141,9 @@ func (e *embeddedRedis) tick(ctx context.Context) {
 
 func (e *embeddedRedis) close() {
 	e.stop()
-	e.ticker.Wait()
+	// The listener ends with the process anyway.
+	_ = e.listener.Close()
+	e.running.Wait()
 	e.server.Close()
 	// A leftover file names a closed port.
 	_ = os.Remove(e.info)

@@ -14,6 +14,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -589,4 +591,40 @@ func TestOrdersAreCountedFromTheStart(t *testing.T) {
 		names = append(names, f.GetName())
 	}
 	require.Contains(t, names, "seckill_order_seconds")
+}
+
+// failingOnce is a listener whose first connection finds no file descriptor.
+type failingOnce struct {
+	net.Listener
+	failed atomic.Bool
+}
+
+func (l *failingOnce) Accept() (net.Conn, error) {
+	if !l.failed.Swap(true) {
+		return nil, syscall.EMFILE
+	}
+	return l.Listener.Accept()
+}
+
+// TestEmbeddedRedisOutlivesLackOfFiles: the embedded Redis accepts connections again when there are files again.
+func TestEmbeddedRedisOutlivesLackOfFiles(t *testing.T) {
+	t.Parallel()
+	e, info, err := startEmbeddedRedis(t.TempDir())
+	require.NoError(t, err)
+	defer e.close()
+	rdb := openEmbedded(info)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	require.NoError(t, rdb.Close())
+
+	l := &failingOnce{Listener: env.Must(net.Listen("tcp", "127.0.0.1:0"))(t)}
+	served, stopped := make(chan net.Conn, 1), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		serveAll(l, func(c net.Conn) { served <- c })
+	}()
+	conn := env.Must(net.Dial("tcp", l.Addr().String()))(t)
+	require.NoError(t, (<-served).Close())
+	require.NoError(t, conn.Close())
+	require.NoError(t, l.Close())
+	<-stopped
 }
