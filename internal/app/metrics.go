@@ -68,7 +68,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		}, []string{"lock"}),
 		batches: registered.NewHistogram(prometheus.HistogramOpts{
 			Name:    "seckill_batch_size",
-			Help:    "Purchases per batch (lanes batch and queue).",
+			Help:    "Purchases that one transaction decided together; in lane queue, one script.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
 		settled: registered.NewCounterVec(prometheus.CounterOpts{
