@@ -9,8 +9,8 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxQueued is the longest wait in the queue after which the time to pay still begins with the admission. After a
-// longer wait it begins with the commit.
+// maxQueued is the longest wait in the queue after which the time to pay still begins with the admission, unless half of that
+// time is shorter. After a longer wait it begins with the commit.
 const maxQueued = time.Minute
 
 // Committer commits admissions as orders, for the workers of the queue. It is safe for concurrent use.
@@ -56,8 +56,9 @@ func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 // informed. After an outage of the database that time could be over before the commit, so it is counted from now.
 func (c *Committer) expires(a *domain.Admission) time.Time {
 	from := a.At
-	if now := domain.Moment(c.Now()); now.Sub(from) > maxQueued {
+	timeout := cmp.Or(a.PayTimeout, c.PayTimeout)
+	if now := domain.Moment(c.Now()); now.Sub(from) > min(maxQueued, timeout/2) {
 		from = now
 	}
-	return from.Add(cmp.Or(a.PayTimeout, c.PayTimeout))
+	return from.Add(timeout)
 }

@@ -324,6 +324,7 @@ func TestCommitterStoresAdmissions(t *testing.T) {
 		{OrderID: 12, UserID: 2, VoucherID: 6, Amount: 100, Limit: 1, At: testNow},
 		{OrderID: 13, UserID: 3, VoucherID: 5, Amount: 100, Limit: 1, At: testNow},
 		{OrderID: 14, UserID: 4, VoucherID: 7, Amount: 100, Limit: 3, At: late},
+		{OrderID: 15, UserID: 5, VoucherID: 8, Amount: 100, Limit: 1, At: testNow.Add(-59 * time.Second), PayTimeout: 30 * time.Second},
 	})
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], domain.ErrSoldOut)
@@ -337,6 +338,8 @@ func TestCommitterStoresAdmissions(t *testing.T) {
 	}, stored[11].Order)
 	require.Equal(t, late, stored[14].CreatedAt)
 	require.Equal(t, testNow.Add(time.Hour), stored[14].ExpiresAt)
+	require.NoError(t, errs[4])
+	require.Equal(t, testNow.Add(30*time.Second), stored[15].ExpiresAt, "not before the commit")
 }
 
 // fakeGate is a Gate. A test sets the functions that it needs.
