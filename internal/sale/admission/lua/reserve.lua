@@ -26,10 +26,6 @@ end
 
 local time = tonumber(server_time_ms())
 local closed = time < tonumber(ARGV[1]) and 'not_started' or time >= tonumber(ARGV[2]) and 'ended'
-if closed then
-  for i = 1, buyers do refuse(i, closed) end
-  return refused
-end
 
 local users, lists = {}, {}
 for i = 1, buyers do users[i] = ARGV[HEAD + (i - 1) * WORDS + 2] end
@@ -65,7 +61,9 @@ for i = 1, buyers do
     before, same = find_keyed_order(KEYS[COMMON + keyed], user, key, request)
   end
   if not has_order(list, order) then
-    if before and before ~= order then
+    if closed then
+      refuse(i, closed)
+    elseif before and before ~= order then
       refuse(i, same and 'same ' .. before or 'mismatch')
     elseif count_orders(list) >= tonumber(limit) then
       refuse(i, newest_order(list))
