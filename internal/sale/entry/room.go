@@ -25,6 +25,9 @@ const (
 	absentAfter = 10 * time.Second
 	// admitBurst bounds what a room catches up after a pause of its admissions.
 	admitBurst = 2 * time.Second
+	// lateOrder is how long after its end a pass still stands for a unit: the order of a purchase that came in time may be
+	// committed as late as that.
+	lateOrder = 5 * time.Second
 )
 
 // line is the waiting room of one sale in the memory of this process. All of it but seen follows from what is stored, so
@@ -48,7 +51,7 @@ type line struct {
 	seen []uint32
 	// passes is by number: the sequence number of the round.
 	passes map[uint32]uint32
-	// rounds are those whose passes are valid, by sequence number.
+	// rounds are those whose passes are valid, or were less than lateOrder ago, by sequence number.
 	rounds []round
 	// admitAt is until when the rate is used up.
 	admitAt time.Time
@@ -171,7 +174,7 @@ func (l *line) count() {
 func (l *line) expire(now time.Time) {
 	at := l.passTime(now)
 	valid := len(l.rounds)
-	l.rounds = slices.DeleteFunc(l.rounds, func(r round) bool { return !r.expires.After(at) })
+	l.rounds = slices.DeleteFunc(l.rounds, func(r round) bool { return !r.expires.Add(lateOrder).After(at) })
 	if len(l.rounds) == valid {
 		return
 	}

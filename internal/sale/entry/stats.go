@@ -17,9 +17,10 @@ type Stats struct {
 	Present int `json:"present"`
 	// Admitted is the number of buyers that got a pass, since the room opened.
 	Admitted int `json:"admitted"`
-	// Outstanding is the number of valid passes that have not bought.
+	// Outstanding is the number of passes that stand for a unit: they have not bought, and are valid or were less than
+	// lateOrder ago.
 	Outstanding int `json:"outstanding"`
-	// Used is the number of valid passes that have bought.
+	// Used is the number of such passes that have bought.
 	Used int `json:"used"`
 	// Left is the number of buyers that gave up their place or an unused pass, since the room opened.
 	Left int `json:"left"`
