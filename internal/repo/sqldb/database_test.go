@@ -345,6 +345,17 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 	})
 }
 
+// goose creates its table with two statements, between which a process can be killed.
+func TestVersionTableWithoutRowIsCompleted(t *testing.T) {
+	env.Full(t)
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
+		s := open(t, kind.DSN(t))
+		all := env.Must(s.Migrations(t.Context()))(t)
+		require.NoError(t, s.Writer(t.Context()).Exec("DELETE FROM goose_db_version WHERE id > 0").Error)
+		require.Len(t, env.Must(s.MigrateUp(t.Context()))(t), len(all))
+	})
+}
+
 // Every change of an index of the orders demands LOCK = NONE, so that a server refuses it if it could not place orders
 // meanwhile.
 func TestIndexesOfOrdersAreBuiltOnline(t *testing.T) {

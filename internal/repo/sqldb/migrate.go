@@ -36,6 +36,7 @@ func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 			})
 		}
 
+		db.completeVersionTable(ctx)
 		version, err := p.GetDBVersion(ctx)
 		if err != nil {
 			return err
@@ -66,6 +67,13 @@ func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 	})
 
 	return done, err
+}
+
+// completeVersionTable adds the row without which goose fails, if a run was interrupted between the two statements that create
+// goose's table on MySQL. Usually there is the row or no table; goose reports other errors.
+func (db *DB) completeVersionTable(ctx context.Context) {
+	_ = Access{db}.Writer(ctx).Exec("INSERT INTO goose_db_version (version_id, is_applied) " +
+		"SELECT 0, TRUE FROM (SELECT COUNT(*) AS n FROM goose_db_version) AS versions WHERE n = 0").Error
 }
 
 // firstInterrupted reports whether a run was interrupted between the only statement of the first migration and its record:
