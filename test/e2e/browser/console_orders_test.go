@@ -460,7 +460,9 @@ func draftsInBrowser(t *testing.T, c *scene) {
 	require.EqualValues(t, 1_000_000, made["pay_value"])
 	require.EqualValues(t, 1000, made["entry"].(map[string]any)["rate"])
 
-	// The preview follows the form.
+	// The preview follows the form. A voucher may cost nothing.
+	v.fill("change", "pay_value", "0")
+	v.reads("[data-preview]", "KWD\u00a00")
 	v.fill("change", "pay_value", "6")
 	v.fill("change", "actual_value", "12")
 	v.fill("change", "shop_id", "1")

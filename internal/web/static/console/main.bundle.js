@@ -491,8 +491,8 @@ sub"}),element=section(t("sale.preview"),image,blank,shop2,title,sub,h("p",{clas
 starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");function update(){let id2=form2.value("image_id");
 attr(image,"src",id2?`${BASE}/images/${id2}`:null),show(image,id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value(
 "shop_id"))?.name??"";text(shop2,at),text(blank,[...at||form2.value("title")||"…"][0]),text(title,form2.value("title")||
-t("preview.untitled")),text(sub,form2.value("sub_title"));let[pay,value]=["pay_value","actual_value"].map(field2=>form2.
-parsed(field2)??0);text(price,pay>0?money(pay,currency2()):"–"),text(worth,value>0?money(value,currency2()):""),text(off2,
+t("preview.untitled")),text(sub,form2.value("sub_title"));let pay=form2.parsed("pay_value"),value=form2.parsed("actual_v\
+alue")??0;text(price,pay===void 0?"–":money(pay,currency2())),text(worth,value>0?money(value,currency2()):""),text(off2,
 discount(pay,value)),show(off2,off2.textContent),text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");let begin=Date.
 parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(let event of[
 "input","change"])form2.element.addEventListener(event,update);return update(),{element,update}}var beside=(main,aside)=>h(

@@ -31,8 +31,9 @@ export function preview(form, shops, { currency, stock }) {
     text(blank, [...(at || form.value("title") || "…")][0]);
     text(title, form.value("title") || t("preview.untitled"));
     text(sub, form.value("sub_title"));
-    const [pay, value] = ["pay_value", "actual_value"].map((field) => form.parsed(field) ?? 0);
-    text(price, pay > 0 ? money(pay, currency()) : "–");
+    const pay = form.parsed("pay_value");
+    const value = form.parsed("actual_value") ?? 0;
+    text(price, pay === undefined ? "–" : money(pay, currency()));
     text(worth, value > 0 ? money(value, currency()) : "");
     text(off, discount(pay, value));
     show(off, off.textContent);
