@@ -52,7 +52,7 @@ func editsKept(t *testing.T, c *scene) {
 	other := v.newTab()
 	other.goTo("/")
 	other.click(`[data-do="logout"]`)
-	v.until(`document.querySelector("[data-gate]")`)
+	v.reads("[data-gate]", "Your session has ended")
 	other.click(`[data-do="login"]`)
 	other.login(c.phone)
 	v.until(`!document.querySelector("[data-gate]")`)

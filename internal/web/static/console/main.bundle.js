@@ -2264,24 +2264,24 @@ texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=!1,outage="",shown2="",l
 location.pathname!==shown2&&forget(),shown2=location.pathname;let user2=session.user();if(session.may(permission))return mount11(
 root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"primary","data-do":"\
 enter",onclick:()=>login()},t("login")),staff2=user2?.permissions?.length>0,waiting=!user2&&!sessionKnown?`${outage} ${t(
-"loading")}`:staff2?t("loading"):"";text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(enter,sessionKnown&&
-!user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"/",class:"\
-button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.replaceState(null,"",landing()),
-queueMicrotask(reload))},daily=[["/console","home.title","read"],["/console/sales","sales.nav","read"],["/console/orders",
-"orders.title","read"],["/console/redeem","redeem.page","redeem"],["/console/shops","shops.title","read"]],system=[["/co\
-nsole/dead-letters","deadLetters.title","read"],["/console/events","events.nav","read"],["/console/notices","notices.nav",
-"read"],["/console/reconcile","reconcile.title","read"],["/console/audit","audit.title","read"],["/console/rush","rush.t\
-itle","administer"]],linksOf=pages3=>pages3.filter(([,,permission])=>session.may(permission)).map(([path,title])=>link(path,
-title)),page=(path,title,mount11,nav3,permission=[...daily,...system].find(([of])=>of===nav3)[2])=>({path,title,nav:nav3,
-mount:guarded(title,mount11,permission)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,"home.ti\
-tle",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,"sales.n\
-ew",make2,"/console/sales","operate"),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,
-"sale.change",mount3,"/console/sales","operate"),page(/^\/console\/orders$/,"orders.title",list3,"/console/orders"),page(
-/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,"redeem.page",mount8,"/cons\
-ole/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,"voucher.sh\
-op_id",one,"/console/shops","operate"),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/dead-letter\
-s"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.title",mount6,
-"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
+"loading")}`:staff2?t("loading"):"";text(notice,waiting||t(user2?"access.buyer":session.lastPhone()?"login.ended":"acces\
+s.guest")),show(enter,sessionKnown&&!user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&
+!staff2?h("a",{href:"/",class:"button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.
+replaceState(null,"",landing()),queueMicrotask(reload))},daily=[["/console","home.title","read"],["/console/sales","sale\
+s.nav","read"],["/console/orders","orders.title","read"],["/console/redeem","redeem.page","redeem"],["/console/shops","s\
+hops.title","read"]],system=[["/console/dead-letters","deadLetters.title","read"],["/console/events","events.nav","read"],
+["/console/notices","notices.nav","read"],["/console/reconcile","reconcile.title","read"],["/console/audit","audit.title",
+"read"],["/console/rush","rush.title","administer"]],linksOf=pages3=>pages3.filter(([,,permission])=>session.may(permission)).
+map(([path,title])=>link(path,title)),page=(path,title,mount11,nav3,permission=[...daily,...system].find(([of])=>of===nav3)[2])=>({
+path,title,nav:nav3,mount:guarded(title,mount11,permission)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,
+"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,
+"sales.new",make2,"/console/sales","operate"),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(
+/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales","operate"),page(/^\/console\/orders$/,"orders.ti\
+tle",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
+"redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
+"voucher.shop_id",one,"/console/shops","operate"),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/\
+dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.\
+title",mount6,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
 "audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],missing:{title:"mis\
 sing.title",mount:guarded("missing.title",missing2("/console","home.title"),"read")},links:()=>[...linksOf(daily),menu(linksOf(
 system))],foot:()=>t("foot",{zone:zone()})});session.on(reload);start2();session.start(problem=>{outage=explain(problem),

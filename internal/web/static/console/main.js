@@ -45,7 +45,7 @@ const guarded = (title, mount, permission) => (root, ...args) => {
   const enter = h("button", { type: "button", class: "primary", "data-do": "enter", onclick: () => login() }, t("login"));
   const staff = user?.permissions?.length > 0;
   const waiting = !user && !sessionKnown ? `${outage} ${t("loading")}` : staff ? t("loading") : "";
-  text(notice, waiting || t(user ? "access.buyer" : "access.guest"));
+  text(notice, waiting || t(user ? "access.buyer" : session.lastPhone() ? "login.ended" : "access.guest"));
   show(enter, sessionKnown && !user);
   root.replaceChildren(head(t(title)), notice, h("div", { class: "center" }, enter,
     user && !staff ? h("a", { href: "/", class: "button primary" }, t("access.shop")) : null));
