@@ -49,7 +49,8 @@ func (g *Gate) newTicketReads() *batch.Batcher[ticketKey, ticketRead] {
 
 // readTickets returns the tickets of a key. Error: domain.ErrUnavailable.
 func (g *Gate) readTickets(ctx context.Context, key ticketKey) ([]domain.Ticket, error) {
-	r := g.tickets.DoContext(ctx, 0, key)
+	// A search of all shards, one of which may hang, has batches of its own.
+	r := g.tickets.DoContext(ctx, int64(len(key.shards)), key)
 	if r.err != nil {
 		return nil, unavailable(r.err, "read the tickets of user %d", key.userID)
 	}

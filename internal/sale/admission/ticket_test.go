@@ -157,6 +157,30 @@ func TestTicketsDoNotWaitForSegmentsOfOthers(t *testing.T) {
 	})
 }
 
+// A list of all orders of a user, for which one shard hangs, delays no buyer who waits in another.
+func TestTicketDoesNotWaitForAllShards(t *testing.T) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := inShards(t, rdb)
+		asked, answer := make(chan struct{}, 2), make(chan struct{})
+		rdb.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {
+			if len(cmds) == int(Shards) {
+				asked <- struct{}{}
+				<-answer
+			}
+			return nil
+		}))
+		listing := env.Go(func() error { return env.Err(g.Tickets(t.Context(), 10)) })
+		<-asked
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := g.Ticket(ctx, 10, 1, voucher)
+		close(answer)
+		require.NoError(t, err)
+		require.NoError(t, <-listing)
+	})
+}
+
 func TestTicketsOfAllShards(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, second := inShards(t, rdb)
