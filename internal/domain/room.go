@@ -18,7 +18,7 @@ type RoomPlace struct {
 	Number    uint32
 	// Over means that the turn of the place has come, or that its user has left before.
 	Over bool
-	// Pass means that its pass is valid.
+	// Pass means that its pass stands for a unit, unless it has bought.
 	Pass bool
 	// Bought means that an order with its pass is queued, and perhaps not yet in the database.
 	Bought bool

@@ -10,8 +10,9 @@
 //
 // # Data
 //
-// All keys of a voucher are in one of 16 shards, which are hash slots of a cluster. keys.go defines every key. Each voucher has the units that may still be admitted, the order ids that each buyer holds, and three
-// counters for audits. After every script,
+// All keys of a voucher are in one of 16 shards, which are hash slots of a cluster. keys.go defines every key. Each
+// voucher has the units that may still be admitted, the order ids that each buyer holds, and three counters for audits.
+// After every script,
 //
 //	stock  = stock in the database - admissions in the stream that are not in the database
 //	held   = order ids of all buyers: active orders and admissions

@@ -284,8 +284,8 @@ func (l *line) leave(number uint32) {
 	}
 }
 
-// turnOf reports whether the turn of a number has come or its buyer has left, and the round of its valid pass; 0 if there
-// is none.
+// turnOf reports whether the turn of a number has come or its buyer has left, and the round of its pass while that is one of
+// rounds; 0 otherwise.
 func (l *line) turnOf(number uint32) (bool, uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -438,7 +438,8 @@ func (l *line) report(most int, now time.Time) report {
 const reportLife = 5 * time.Second
 
 // admitNext returns the admission that is due, with the next sequence number, or one without numbers. At most rate buyers
-// are admitted per second, and no more than there are units for: valid passes that have not bought count as units.
+// are admitted per second, and no more than there are units for: passes that have not bought count as units until lateOrder
+// after their end.
 func (l *line) admitNext(sale *domain.Sale, stock int64, now time.Time) domain.RoomEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -139,7 +139,7 @@ func TestAdmittedBuyerSeesTheDraw(t *testing.T) {
 	require.Equal(t, r.room.Seed, turn.seed)
 }
 
-// A pass that has not bought stands for a unit until it expires or its buyer leaves.
+// A pass that has not bought stands for a unit until lateOrder after its end, or its buyer leaves.
 func TestNoMorePassesThanUnits(t *testing.T) {
 	r := newTestRoom(t, 50)
 	r.room.Stock = 4

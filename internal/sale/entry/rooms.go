@@ -36,8 +36,8 @@ type RoomStore interface {
 	// all others.
 	JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error)
 	// LeaveRoom gives up places, as far as their users still have them, and stores an event with those that wait and
-	// those whose passes are valid and have not bought. After a pass that did not buy, and after a place behind all
-	// others, the next place of the user is behind all others.
+	// those whose passes stand for a unit. After a pass that did not buy, and after a place behind all others, the next
+	// place of the user is behind all others.
 	LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error
 	// StartRoom fixes seed and size of the lobby, unless that is done already or the sale has not begun.
 	StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error
