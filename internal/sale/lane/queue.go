@@ -241,7 +241,8 @@ func (l *Queue) replayStored(
 	var keyed []domain.Purchase
 	for _, i := range open {
 		if p := &purchases[i]; p.Key != nil {
-			keyed = append(keyed, *p)
+			// Copies are large: one allocation for all.
+			keyed = append(slices.Grow(keyed, len(open)-len(keyed)), *p)
 		}
 	}
 
