@@ -342,6 +342,12 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 		other := open(t, kind.DSN(t))
 		require.NoError(t, other.Writer(t.Context()).Exec("CREATE TABLE users (id INT)").Error)
 		env.Fails(other.MigrateUp(t.Context()))(t, "users")
+
+		// So is one like that of the first migration, if others have come with it.
+		like := open(t, kind.DSN(t))
+		require.NoError(t, like.Writer(t.Context()).Exec(upStatements(t, files[0])[0]).Error)
+		require.NoError(t, like.Writer(t.Context()).Exec("CREATE TABLE offers (id INT)").Error)
+		env.Fails(like.MigrateUp(t.Context()))(t, "users")
 	})
 }
 

@@ -77,11 +77,14 @@ func (db *DB) completeVersionTable(ctx context.Context) {
 }
 
 // firstInterrupted reports whether a run was interrupted between the only statement of the first migration and its record:
-// there is a table of users, of this program, and it has no row.
+// there is a table of users, of this program, it has no row, and the database has no other tables. On SQLite both are one
+// transaction.
 func (db *DB) firstInterrupted(ctx context.Context) bool {
-	var users int
-	err := Access{db}.Reader(ctx).Raw("SELECT COUNT(*) FROM (SELECT phone, nick_name, icon FROM users LIMIT 1) AS u").Scan(&users).Error
-	return err == nil && users == 0
+	var n int
+	err := Access{db}.Reader(ctx).Raw("SELECT COUNT(*) + (SELECT COUNT(*) FROM information_schema.tables " +
+		"WHERE table_schema = DATABASE() AND table_name NOT IN ('users', 'goose_db_version')) " +
+		"FROM (SELECT phone, nick_name, icon, role FROM users LIMIT 1) AS u").Scan(&n).Error
+	return err == nil && n == 0
 }
 
 // MigrateDown reverts the newest migration and returns it, or nil if none is applied.
