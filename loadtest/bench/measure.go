@@ -130,7 +130,7 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) load)
 	return samples, s.committed(ctx, sales, m.counts)
 }
 
-// Statuses of successful orders, as keys of result.answers.
+// Statuses of successful orders, as keys of sample.answers.
 const (
 	created  = "201"
 	accepted = "202"
