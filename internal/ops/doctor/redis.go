@@ -361,7 +361,8 @@ func (n *Redis) checkScripts(ctx context.Context) Result {
 		}
 	}
 
-	if err == nil && n.Queue {
+	// Each master of a cluster has sales and an ACL of its own, whoever has the keys of the probe.
+	if n.Queue && (err == nil || redis.HasErrorPrefix(err, "MOVED")) {
 		err = n.Client.Eval(ctx, queueScript, nil).Err()
 		if refused(err) {
 			return FromError(Fail, n.grant("+info +time")+", if they are not renamed",

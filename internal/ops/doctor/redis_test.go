@@ -210,6 +210,8 @@ func TestClusterOfRedis(t *testing.T) {
 	do(t, source.Client(t), "ACL", "SETUSER", "default", "+cluster|nodes")
 	for _, n := range c.Nodes {
 		assert.Equal(t, OK, check(t, n, inCluster)["redis.scripts"].Status)
+		do(t, n.Client(t), "ACL", "SETUSER", "default", "-time")
+		want(t, check(t, n, inCluster, queue), map[string]Status{"redis.scripts": Fail})
 	}
 
 	known := redisconn.Options()
