@@ -23,7 +23,6 @@ func (s *Store) RecordChange(ctx context.Context, e domain.AuditEntry) error {
 	return s.db.Translate(writeAudit(s.db.Writer(ctx), e))
 }
 
-// writeChange logs a change of a voucher or, without an id, of a shop.
 func writeChange(tx *gorm.DB, voucherID int64, action string, by domain.Actor, at time.Time, detail string) error {
 	return writeAudit(tx, domain.AuditEntry{
 		At:        at,

@@ -158,10 +158,8 @@ type loan struct{ lender, borrower *segment }
 
 func (l loan) total() int64 { return l.lender.to[l.borrower.keys.shard] }
 
-// missing is the number of units that the borrower has not received.
 func (l loan) missing() int64 { return l.total() - l.borrower.from[l.lender.keys.shard] }
 
-// overpaid reports whether the borrower has received more than was lent.
 func (l loan) overpaid() bool { return l.lender.epoch == l.borrower.epoch && l.missing() < 0 }
 
 // openLoans returns the loans of which lender and borrower have different totals. If there are none, the reads are a

@@ -47,7 +47,6 @@ func (g *Gate) newTicketReads() *batch.Batcher[ticketKey, ticketRead] {
 	})
 }
 
-// readTickets returns the tickets of a key. Error: domain.ErrUnavailable.
 func (g *Gate) readTickets(ctx context.Context, key ticketKey) ([]domain.Ticket, error) {
 	// A search of all shards, one of which may hang, has batches of its own.
 	r := g.tickets.DoContext(ctx, int64(len(key.shards)), key)

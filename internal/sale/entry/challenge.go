@@ -168,7 +168,6 @@ func (w *Work) give(ctx context.Context, to domain.SaleUser) (givenChallenge, er
 	return w.newChallenge(to)
 }
 
-// newChallenge makes a challenge, which costs a derivation.
 func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 	// The source of random numbers never fails.
 	var nonce, salt [nonceLength]byte

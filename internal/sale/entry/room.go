@@ -544,7 +544,6 @@ func (b *bitmap) clear(i uint32) {
 	}
 }
 
-// count makes below and all exact.
 func (b *bitmap) count() {
 	b.sums = b.sums[:0]
 	sum := 0
