@@ -181,6 +181,8 @@ var errWrongAnswers = errors.New("unexpected answers")
 type conn struct {
 	net.Conn
 	buf []byte
+	// The last one with its head, valid until the next request.
+	response []byte
 }
 
 // maxAnswer bounds a response in bytes. The longest is a compressed list of 100 vouchers with long rules.
@@ -212,7 +214,8 @@ func (c *conn) do(request []byte) (string, error) {
 		}
 
 		if size > 0 && read == size {
-			return kindOf(status, c.buf[:read]), nil
+			c.response = c.buf[:read]
+			return kindOf(status, c.response), nil
 		}
 		if size > 0 && read > size || max(size, read+1) > maxAnswer {
 			return "", fmt.Errorf("%w: %d bytes for one of %d", errResponse, read, size)

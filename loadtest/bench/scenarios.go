@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/kit/loop"
-	"seckill/internal/ops/rush"
 )
 
 // scenario is a group of measurements with its own section in the report.
@@ -281,34 +281,48 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 	return nil
 }
 
-// join gets a place for each user and returns the polls of all.
+// join gets a place for each user and returns the polls of all. It uses the client of the loads: another one took as long as
+// the server.
 func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([][]byte, error) {
-	client, err := rush.NewClient("http://"+p.Addr, conns)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-
-	path := "/vouchers/" + sale + "/entry"
+	path := "/api/v1/vouchers/" + sale + "/entry"
 	requests := make([][]byte, len(s.tokens))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(conns)
 
-	for i, token := range s.tokens {
+	for worker := range conns {
 		group.Go(func() error {
-			var place struct{ Ticket string }
-			err := client.Send(ctx, http.MethodPost, path, token, "", nil, &place)
-			if err == nil && place.Ticket == "" {
-				err = fmt.Errorf("%w: no ticket for a place", errWrongAnswers)
+			c, err := dial(ctx, p.Addr)
+			if err != nil {
+				return err
+			}
+			defer c.Close() //nolint:errcheck // only read from
+
+			for i := worker; i < len(s.tokens); i += conns {
+				if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+					return err
+				}
+
+				kind, err := c.do(httpRequest(http.MethodPost, path, s.tokens[i]))
+				if err != nil {
+					return err
+				}
+
+				_, rest, found := bytes.Cut(c.response, ticketField)
+				if !found {
+					return fmt.Errorf("%w: %s instead of a place", errWrongAnswers, kind)
+				}
+
+				ticket, _, _ := bytes.Cut(rest, []byte{'"'})
+				requests[i] = httpRequest(http.MethodGet, path, s.tokens[i], "X-Entry-Ticket: "+string(ticket))
 			}
 
-			requests[i] = httpRequest(http.MethodGet, "/api/v1"+path, token, "X-Entry-Ticket: "+place.Ticket)
-			return err
+			return nil
 		})
 	}
 
 	return requests, group.Wait()
 }
+
+var ticketField = []byte(`"ticket":"`)
 
 // lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock, round and figure: cycles per second, cpu in
 // µs per cycle of client and Redis, and the p99 of the wait in ns. That program is a separate module, because it requires other
