@@ -550,10 +550,14 @@ func TestRoomSoldOut(t *testing.T) {
 		for range units {
 			require.Empty(t, <-codes)
 		}
-		order := lobbyOf(room())
-		require.Len(t, order, buyers)
-		require.Equal(t, order[:units], admittedTo(room()), "as many passes as units")
-		line := make([]*waiter, buyers) // in the order of the draw
+		first, waiting := admittedTo(room()), lobbyOf(room())
+		require.Len(t, first, units, "as many passes as units")
+		require.Len(t, waiting, buyers)
+		// A server that cannot reach Redis, as on a machine that stands still, admits its own buyers. The others are next, in the
+		// order of the draw.
+		waiting = slices.DeleteFunc(waiting, func(n uint32) bool { return slices.Contains(first, n) })
+		order := slices.Concat(first, waiting)
+		line := make([]*waiter, buyers)
 		for _, w := range all {
 			line[slices.Index(order, w.Number)] = w
 		}
@@ -594,7 +598,7 @@ func TestRoomSoldOut(t *testing.T) {
 				}
 			})
 		}
-		first := line[0]
+		winner := line[0]
 		press := func(token, pass string) {
 			for ctx.Err() == nil {
 				_, _ = askEntry(ctx, b, http.MethodPost, token, sale, "")
@@ -606,10 +610,10 @@ func TestRoomSoldOut(t *testing.T) {
 		}
 		rig.Eventually(t, "all of them are present", func() bool { return polls.Load() > 2*(buyers-units) })
 		for _, token := range tokens[buyers:] {
-			pressing.Go(func() { press(token, first.Pass()) })
+			pressing.Go(func() { press(token, winner.Pass()) })
 		}
-		pressing.Go(func() { press(first.Token, first.Pass()) }) // until the order is cancelled: duplicate_order
-		a.MustCancel(t, first.Token, orders[0])
+		pressing.Go(func() { press(winner.Token, winner.Pass()) }) // until the order is cancelled: duplicate_order
+		a.MustCancel(t, winner.Token, orders[0])
 		got, _ := next(t, admitted) // the unit came back
 		require.Equal(t, order[units], got.Number)
 		b.BuyReturned(t, rig.Purchase(sale, got.Token).Pass(got.Pass()))
