@@ -71,8 +71,8 @@ func TestJoinRoom(t *testing.T) {
 	})
 }
 
-// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago. The lobby
-// has all buyers who joined before the start. A buyer who joins during the start comes after them.
+// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago. Buyers
+// who joined before the start are in the lobby. A buyer who joins during the start comes after them.
 func TestStartRoom(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
 		join(t, s, 30, -1)

@@ -361,7 +361,7 @@ func (n *Redis) checkScripts(ctx context.Context) Result {
 		}
 	}
 
-	// Each master of a cluster has sales and an ACL of its own, whoever has the keys of the probe.
+	// The probe reaches one master of a cluster. This script runs on each of them, because each has an ACL of its own.
 	if n.Queue && (err == nil || redis.HasErrorPrefix(err, "MOVED")) {
 		err = n.Client.Eval(ctx, queueScript, nil).Err()
 		if refused(err) {

@@ -157,7 +157,7 @@ func TestTicketsDoNotWaitForSegmentsOfOthers(t *testing.T) {
 	})
 }
 
-// A list of all orders of a user, for which one shard hangs, delays no buyer who waits in another.
+// While one shard hangs, a search of all shards does not delay a buyer whose order is in another one.
 func TestTicketDoesNotWaitForAllShards(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := inShards(t, rdb)

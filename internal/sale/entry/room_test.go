@@ -418,7 +418,7 @@ func TestStatsFollowTheRoom(t *testing.T) {
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{first[5], waits}})
 	require.Equal(t, Stats{Waiting: 9, Present: 9, Admitted: 10, Outstanding: 6, Used: 3, Left: 2}, reports(other))
 
-	r.now = r.now.Add(30*time.Second + lateOrder) // the passes expire, and nobody has asked again
+	r.now = r.now.Add(30*time.Second + lateOrder) // the passes have expired, and nobody has polled since
 	r.read()
 	require.Equal(t, Stats{Waiting: 9, Admitted: 10, Left: 2}, reports(other))
 }

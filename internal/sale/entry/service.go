@@ -217,7 +217,7 @@ func (s *Service) queued(ctx context.Context, userID, voucherID int64) []domain.
 // joinTimeout bounds the time that a user waits for a place.
 const joinTimeout = 3 * time.Second
 
-// checkSale returns why nobody may buy at now: an error of Voucher.CheckOpen, or ErrSoldOut.
+// checkSale returns the error of Voucher.CheckOpen, or ErrSoldOut if no unit is left.
 func checkSale(v *domain.Voucher, now time.Time) error {
 	err := v.CheckOpen(now)
 	if err == nil && v.Sale.Stock <= 0 {

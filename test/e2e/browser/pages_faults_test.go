@@ -438,7 +438,7 @@ var moduleScenes = []struct{ name, run, then string }{
 		`mine.order("97").status === "paid"`,
 	},
 	{
-		"who comes back from the page of the payment provider learns that the payment failed, or that it is being confirmed",
+		"a buyer who returns from the payment provider sees that the payment failed, or that it is being confirmed",
 		`const unpaid = { ...undone, status: "pending_payment", expires_at: "2099-01-01T00:00:00Z" };
 		window.answer = (a, o) => {
 			const payments = (status) => Promise.resolve(new Response(JSON.stringify({ items: [{ status }] })));
