@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -37,9 +38,11 @@ type DB struct {
 
 // dialect is what differs between the databases.
 type dialect struct {
-	// "mysql" or "sqlite"; the folder of the migrations.
+	// "mysql" or "sqlite".
 	name string
-	sql  Syntax
+	// files has the migrations, in a folder with that name.
+	files fs.FS
+	sql   Syntax
 	// translate classifies a driver error.
 	translate func(error) fault
 	// ping returns nil if the server of a pool answers and accepts writes.

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"database/sql"
+	"io/fs"
 	"sync/atomic"
 )
 
@@ -25,3 +26,5 @@ func UnknownCommit(err error) error { return &commitError{err} }
 func (db *DB) LeaveServer() { db.leaveServer() }
 
 func (db *DB) OpenMigrations() (*sql.DB, error) { return db.dialect.migrations(&atomic.Bool{}) }
+
+func (db *DB) UseMigrations(files fs.FS) { db.dialect.files = files }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
-
-	"seckill/migrations"
 )
 
 // Migration is one numbered change of the schema.
@@ -146,7 +144,7 @@ func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose
 		dialect = goose.DialectSQLite3
 	}
 
-	folder, err := fs.Sub(migrations.FS, db.dialect.name)
+	folder, err := fs.Sub(db.dialect.files, db.dialect.name)
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}

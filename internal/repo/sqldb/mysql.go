@@ -16,6 +16,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/kit/loop"
+	"seckill/migrations"
 )
 
 // Pool sizes and timeouts on MySQL. The orders of one voucher queue at one row, so more connections would only queue
@@ -131,6 +132,7 @@ func OpenMySQL(dsn string) (*DB, error) {
 		failover:  switched,
 		dialect: dialect{
 			name:      "mysql",
+			files:     migrations.FS,
 			sql:       mysqlSyntax,
 			translate: mysqlFault,
 			ping:      pingMySQL,

@@ -15,6 +15,8 @@ import (
 	"gorm.io/gorm"
 	sqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"seckill/migrations"
 )
 
 const (
@@ -57,6 +59,7 @@ func OpenSQLite(file string) (_ *DB, err error) {
 		failover:  new(failover),
 		dialect: dialect{
 			name:      "sqlite",
+			files:     migrations.FS,
 			sql:       sqliteSyntax,
 			translate: sqliteFault,
 			ping: func(ctx context.Context, pool *sql.DB) error {
