@@ -110,8 +110,8 @@ func TestInvalidationBusReconnects(t *testing.T) {
 
 // TestSolutionIsUsedUpOnce checks that two servers do not accept the same solution, and that it is forgotten later.
 func TestSolutionIsUsedUpOnce(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		a, b := usedSolutions{rdb}, usedSolutions{rdb}
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
+		a, b := usedSolutions{rdb.(redis.UniversalClient)}, usedSolutions{rdb.(redis.UniversalClient)}
 		useUp := func(u usedSolutions, id string) bool {
 			return env.Must(u.UseUp(t.Context(), id, 3*time.Minute))(t)
 		}

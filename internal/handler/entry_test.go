@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -21,6 +20,7 @@ import (
 	"seckill/internal/sale/lane"
 	"seckill/internal/service"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 type admissionView struct {
@@ -244,7 +244,7 @@ func TestOperatorKeepsTurns(t *testing.T) {
 // queueEnv is an environment in lane queue with a separate Redis. The test acts as the worker.
 type queueEnv struct {
 	*environment
-	rdb       *redis.Client
+	rdb       env.RedisClient
 	gate      *admission.Gate
 	committer *lane.Committer
 }
@@ -258,8 +258,7 @@ func startQueue(t *testing.T, options ...option) *queueEnv {
 func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	t.Helper()
 	m := env.StartMiniredis(t)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := servers.NewRedisClient(t, m.Addr(), 0)
 	var store *faultyDB
 	gate := admission.New(admission.Config{
 		Redis: rdb, Segments: func(ctx context.Context, voucherID int64) (int, error) {

@@ -24,7 +24,6 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -43,6 +42,7 @@ import (
 	"seckill/internal/sale/lane"
 	"seckill/internal/service"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 func TestMain(m *testing.M) { env.Main(m) }
@@ -285,8 +285,7 @@ func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore
 	if queue != nil {
 		lane = "queue"
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: env.StartMiniredis(e.t).Addr()})
-	e.t.Cleanup(func() { _ = rdb.Close() })
+	rdb := servers.NewRedisClient(e.t, env.StartMiniredis(e.t).Addr(), 0)
 	cfg := salestats.MonitorConfig{
 		Store: store, Counters: counters, History: &salestats.RedisHistory{Redis: rdb, Instance: "test"},
 		Subscribers: e.SaleSubscribers, Lane: lane, Log: slog.New(slog.DiscardHandler),

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 func TestMain(m *testing.M) { env.Main(m) }
@@ -30,7 +31,7 @@ type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
 
-func newGenerator(t require.TestingT, rdb redis.UniversalClient) (*Generator, *clock) {
+func newGenerator(t require.TestingT, rdb env.RedisClient) (*Generator, *clock) {
 	c := &clock{t: noon}
 	return env.Must(New(rdb, "order", WithClock(c.now)))(t), c
 }
@@ -48,7 +49,7 @@ func TestSecondsOfIDs(t *testing.T) {
 }
 
 func TestLayoutKeyAndExpiry(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, c := newGenerator(t, rdb)
 		ctx := t.Context()
 		c.t = time.Unix(Epoch+5, 999_999_999)
@@ -73,7 +74,7 @@ func TestLayoutKeyAndExpiry(t *testing.T) {
 
 // Eight workers take ids of the counter, and all numbers of a reserved block while Redis is down.
 func TestConcurrentIDsAreUnique(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		reserved, down := reserving(t, rdb, &clock{t: noon})
 		require.NoError(t, reserved.Reserve(t.Context()))
 		down.lasts.Store(true)
@@ -104,7 +105,7 @@ func TestConcurrentIDsAreUnique(t *testing.T) {
 }
 
 func TestExhausted(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, c := newGenerator(t, rdb)
 		require.NoError(t, rdb.Set(t.Context(), noonKey, int64(math.MaxUint32-2), 0).Err())
 		env.Fails(g.NextN(t.Context(), 3))(t, ErrExhausted)
@@ -123,7 +124,7 @@ func TestExhausted(t *testing.T) {
 }
 
 func TestClockOutOfRange(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, c := newGenerator(t, rdb)
 		for _, bad := range []time.Time{{}, time.Unix(Epoch, -1), time.Unix(Epoch+1<<31, 0)} {
 			c.t = bad
@@ -140,7 +141,7 @@ func TestClockOutOfRange(t *testing.T) {
 }
 
 func TestInvalidCounters(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
 		for _, bad := range []string{"garbage", "9223372036854775807", "99999999999999999999", "-1"} {
@@ -162,7 +163,7 @@ func TestInvalidCounters(t *testing.T) {
 }
 
 func TestInvalidArguments(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, _ := newGenerator(t, rdb)
 		for _, n := range []int{math.MinInt, -1, 0, MaxBlock + 1, math.MaxInt} {
 			env.Fails(g.NextN(t.Context(), n))(t, ErrInvalid, n)
@@ -175,7 +176,7 @@ func TestInvalidArguments(t *testing.T) {
 		require.Equal(t, idAt(noon, MaxBlock), ids[MaxBlock-1])
 	})
 	env.Fails(New(nil, "order"))(t, ErrInvalid)
-	rdb := env.NewClient(t, &redis.Options{})
+	rdb := servers.NewRedisClient(t, "127.0.0.1:1", 0)
 	env.Fails(New(rdb, ""))(t, ErrInvalid)
 	env.Fails(New(rdb, "order", WithClock(nil)))(t, ErrInvalid)
 }
@@ -186,7 +187,7 @@ func idAt(t time.Time, sequence int64) int64 {
 }
 
 func TestSkipRaisesCounterOfIDsDay(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, c := newGenerator(t, rdb)
 		ctx := t.Context()
 		const high = 5 * skipAhead
@@ -211,7 +212,7 @@ func TestSkipRaisesCounterOfIDsDay(t *testing.T) {
 // A counter that is lost within a second repeats ids. This is the documented limit and the reason for Skip: after each loss, an
 // order has an id after at most one more Skip.
 func TestSkipAfterLossesWithinSecond(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
 		issued := env.Must(g.NextN(ctx, 1000))(t)
@@ -236,7 +237,7 @@ func TestSkipAfterLossesWithinSecond(t *testing.T) {
 	})
 }
 
-func newGuarded(t *testing.T, rdb redis.UniversalClient) *Generator {
+func newGuarded(t *testing.T, rdb env.RedisClient) *Generator {
 	t.Helper()
 	return env.Must(New(rdb, "order", WithClock(func() time.Time { return noon }), WithGuard()))(t)
 }
@@ -245,7 +246,7 @@ func newGuarded(t *testing.T, rdb redis.UniversalClient) *Generator {
 func TestGuardedIDsAreUniqueAfterRestart(t *testing.T) {
 	t.Parallel()
 	server := env.StartRedis(t)
-	rdb := env.NewClient(t, &redis.Options{Addr: server.Addr})
+	rdb := servers.NewRedisClient(t, server.Addr, 0)
 	ctx, g := t.Context(), newGuarded(t, rdb)
 	first := next(t, g)
 	kept := rdb.Get(ctx, noonKey).Val()
@@ -272,11 +273,9 @@ type outage struct {
 }
 
 // failingClient returns another client for the database of rdb, and its outage.
-func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
+func failingClient(t *testing.T, rdb env.RedisClient) (env.RedisClient, *outage) {
 	t.Helper()
-	opts := *rdb.Options()
-	opts.PushNotificationProcessor = nil // one per client
-	own, o := env.NewClient(t, &opts), &outage{}
+	own, o := servers.AnotherRedisClient(t, rdb), &outage{}
 	own.AddHook(env.EachTrip(func(context.Context, []redis.Cmder) error {
 		o.commands.Add(1)
 		if o.lasts.Load() {
@@ -288,7 +287,7 @@ func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
 }
 
 // reserving returns a generator with a connection of its own that can fail.
-func reserving(t *testing.T, rdb *redis.Client, c *clock, opts ...Option) (*Generator, *outage) {
+func reserving(t *testing.T, rdb env.RedisClient, c *clock, opts ...Option) (*Generator, *outage) {
 	t.Helper()
 	own, o := failingClient(t, rdb)
 	return env.Must(New(own, "order", append(opts, WithClock(c.now))...))(t), o
@@ -296,7 +295,7 @@ func reserving(t *testing.T, rdb *redis.Client, c *clock, opts ...Option) (*Gene
 
 // That reserved ids are unique is shown by TestConcurrentIDsAreUnique and TestGuardedIDsAreUnique.
 func TestReservedIDsWhileRedisFails(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		ctx, c := t.Context(), &clock{t: noon}
 		g, down := reserving(t, rdb, c, WithGuard())
 		take := func(n int) {
@@ -341,7 +340,7 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 }
 
 func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		ctx, c := t.Context(), &clock{t: noon}
 		g, down := reserving(t, rdb, c)
 		for range 2 {
@@ -366,9 +365,9 @@ func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
 // TestGuardedIDsAreUnique is a walk with three generators whose connections fail, while Redis loses its data and the clock
 // jumps.
 func TestGuardedIDsAreUnique(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		const generators = 3
-		var conns [generators]*redis.Client
+		var conns [generators]env.RedisClient
 		var outages [generators]*outage
 		for i := range generators {
 			conns[i], outages[i] = failingClient(t, rdb)

@@ -53,7 +53,7 @@ func requireRefused(t *testing.T, wait time.Duration) {
 
 // A call is allowed after the wait of a refusal, on every server. The calls of clients that have gone count.
 func TestCallIsAllowedAfterWait(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		first := quota(rdb)
 		for range burst {
 			require.Zero(t, first.Take(env.Cancelled(t.Context()), bucketOf(address)))
@@ -80,7 +80,7 @@ func TestCallIsAllowedAfterWait(t *testing.T) {
 
 // A call that counts as n takes n tokens or none, in this process and in Redis.
 func TestCallOfManyTokens(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		for name, l := range map[string]*ratelimit.Quota{"shared": quota(rdb), "local": ratelimit.NewQuota("", time.Now, nil)} {
 			require.Zero(t, l.TakeN(t.Context(), burst-1, bucketOf(address)), name)
 			other := l
@@ -108,7 +108,7 @@ func (c *countingRedis) EvalSha(ctx context.Context, sha string, keys []string, 
 
 // Keys hide phone and address, and expire. All keys of a call of a quota whose name is in braces are in one slot of a cluster.
 func TestKeys(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		require.Zero(t, quota(rdb).Take(t.Context(), bucketOf(address)))
 		require.Zero(t, quota(rdb).Take(t.Context(), buckets("13800000001")...))
 		keys := rdb.Keys(t.Context(), "*").Val()
@@ -134,7 +134,7 @@ func TestLocalLimitsWithoutRedis(t *testing.T) {
 			r := env.StartRedis(t)
 			var log bytes.Buffer
 			shared := &ratelimit.Shared{
-				Redis:   r.Client(t, func(o *redis.Options) { o.ReadTimeout = -1 }),
+				Redis:   redis.NewClient(&redis.Options{Addr: r.Addr, ReadTimeout: -1, ContextTimeoutEnabled: true, MaxRetries: -1}),
 				Timeout: 50 * time.Millisecond,
 				Secret:  []byte("a secret"), Log: slog.New(slog.NewTextHandler(&log, nil)),
 			}
@@ -234,7 +234,7 @@ func TestPerDayHoldsInAnyDay(t *testing.T) {
 }
 
 func TestQuotaOfThreeServers(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		var (
 			wg      sync.WaitGroup
 			allowed [4]atomic.Int64
@@ -263,7 +263,7 @@ func TestQuotaOfThreeServers(t *testing.T) {
 
 // What Redis refuses costs no token in any bucket, and later refusals for the same reason cost no command.
 func TestRefusalByRedisTakesNothing(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		counting := &countingRedis{Scripter: rdb}
 		one, two := quota(rdb), quota(counting)
 		take(t, one, perPhone.Burst, buckets("a")...)
@@ -283,7 +283,7 @@ func TestRefusalByRedisTakesNothing(t *testing.T) {
 }
 
 func TestReturnNeverOverfills(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		q := quota(rdb)
 		require.Zero(t, q.Take(t.Context(), buckets("a")...))
 		q.Return(t.Context(), buckets("a")...)

@@ -102,7 +102,7 @@ func TestRing(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := env.StartRedisCluster(t)
-	rdb := cluster.Client(t)
+	rdb := cluster.Client(t).(*redis.ClusterClient)
 	one, two := newLocksOf(t, rdb), newLocksOf(t, rdb)
 
 	for _, k := range lockKinds {
@@ -127,7 +127,7 @@ func TestCluster(t *testing.T) {
 func TestOpenSlot(t *testing.T) {
 	t.Parallel()
 	cluster := env.StartRedisCluster(t)
-	rdb := cluster.Client(t)
+	rdb := cluster.Client(t).(*redis.ClusterClient)
 	for _, k := range leasedKinds {
 		t.Run(k.label, func(t *testing.T) {
 			t.Parallel()
@@ -163,13 +163,13 @@ func TestOpenSlot(t *testing.T) {
 func slotOf(t *testing.T, cluster *servers.RedisCluster, key string) (move, stay func()) {
 	t.Helper()
 	ctx := context.Background()
-	rdb := cluster.Client(t)
+	rdb := cluster.Client(t).(*redis.ClusterClient)
 	slot := rdb.ClusterKeySlot(ctx, key).Val()
 	source := env.Must(rdb.MasterForKey(ctx, key))(t)
 	var target *redis.Client
 	for _, node := range cluster.Nodes {
 		if node.Addr != source.Options().Addr {
-			target = node.Client(t)
+			target = clientOf(t, node)
 		}
 	}
 	id := func(node *redis.Client) any { return node.Do(ctx, "cluster", "myid").Val() }
@@ -319,7 +319,7 @@ func TestSlowNodeIsLeftOut(t *testing.T) {
 			link := env.StartProxy(t, last.Addr)
 			var clients []redis.UniversalClient
 			for _, addr := range append(startServers(t, 2), link.Addr) {
-				clients = append(clients, env.NewClient(t, &redis.Options{Addr: addr})) // read timeout 5 s, 3 retries
+				clients = append(clients, servers.NewClient(t, &redis.Options{Addr: addr})) // read timeout 5 s, 3 retries
 			}
 			l := env.Must(NewRedLock("a", clients, WithNodeTimeout(3*time.Second)))(t)
 			require.NoError(t, TryDo(ctx, l, nothing))

@@ -70,7 +70,7 @@ func redisSystem(k lockKind, client func(t testing.TB) redis.UniversalClient) sy
 
 func clusterSystem(t testing.TB) system {
 	cluster := env.StartRedisCluster(t)
-	return redisSystem(mutex, func(t testing.TB) redis.UniversalClient { return cluster.Client(t) })
+	return redisSystem(mutex, func(t testing.TB) redis.UniversalClient { return cluster.Client(t).(*redis.ClusterClient) })
 }
 
 func redLockSystem(t testing.TB) system {

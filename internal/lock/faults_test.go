@@ -207,9 +207,9 @@ func TestClose(t *testing.T) {
 func TestRedisAtItsMemoryLimit(t *testing.T) {
 	t.Parallel()
 	server := env.StartRedis(t, "--maxmemory-policy", "noeviction")
-	rdb := server.Client(t)
+	rdb := clientOf(t, server)
 	ctx := owned(t)
-	c := newLocksOf(t, server.Client(t), WithWatchdog(9*time.Second))
+	c := newLocksOf(t, clientOf(t, server), WithWatchdog(9*time.Second))
 
 	holds := map[string]*Hold{"again": env.Must(c.Reentrant("a").TryLock(ctx))(t)}
 	for _, k := range allLocks {
@@ -253,11 +253,11 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 func aclUser(t *testing.T, server *env.Redis, rules ...any) *redis.Client {
 	t.Helper()
 	args := append([]any{"acl", "setuser", "locker", "reset", "on", ">secret", "~*", "+@all"}, rules...)
-	require.NoError(t, server.Client(t).Do(context.Background(), args...).Err())
-	return server.Client(t, func(o *redis.Options) {
-		o.Username = "locker"
-		o.Password = "secret"
-	})
+	require.NoError(t, clientOf(t, server).Do(context.Background(), args...).Err())
+	opts := servers.RedisOptions(server.Addr)
+	opts.Username = "locker"
+	opts.Password = "secret"
+	return servers.NewClient(t, opts)
 }
 
 // A Redis user without access to channels, the default since Redis 7, can use every lock. Releases are executed
@@ -271,11 +271,11 @@ func TestUserWithoutChannels(t *testing.T) {
 		k.ready(t, one, "a")
 		h := env.Must(k.block(one, "a").TryLock(ctx))(t)
 		next := background(ctx, k.lock(two, "a"))
-		k.queued(t, server.Client(t), "a", 1)
+		k.queued(t, clientOf(t, server), "a", 1)
 
 		release(t, h)
 		release(t, arrived(t, next))
-		k.nothingLeft(t, server.Client(t), "a")
+		k.nothingLeft(t, clientOf(t, server), "a")
 	})
 }
 
@@ -285,7 +285,7 @@ func TestScriptThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	server := env.StartRedis(t)
 	ctx := soon(t)
-	all := newLocksOf(t, server.Client(t)).Semaphore("s")
+	all := newLocksOf(t, clientOf(t, server)).Semaphore("s")
 	set(t, &all.pool, 4)
 	require.NoError(t, all.TryAcquire(ctx, 3))
 
@@ -321,9 +321,9 @@ func TestRefusedWritesAreNotExecuted(t *testing.T) {
 		t.Run(refusal.code, func(t *testing.T) {
 			t.Parallel()
 			server := env.StartRedis(t)
-			rdb := server.Client(t)
+			rdb := clientOf(t, server)
 			ctx := soon(t)
-			c := newLocksOf(t, server.Client(t))
+			c := newLocksOf(t, clientOf(t, server))
 			permits := c.Semaphore("s")
 			set(t, &permits.pool, 2)
 			require.NoError(t, permits.TryAcquire(ctx, 2))

@@ -424,7 +424,7 @@ func each[S any, K fmt.Stringer](t *testing.T, kinds []K, start func(testing.TB)
 
 // newClient connects as the package documentation advises. A command ends with its context and not before.
 func newClient(t testing.TB, addr string) *redis.Client {
-	return env.NewClient(t, &redis.Options{
+	return servers.NewClient(t, &redis.Options{
 		Addr:                  addr,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
@@ -432,6 +432,8 @@ func newClient(t testing.TB, addr string) *redis.Client {
 		ReadTimeout:           2 * longTimeout,
 	})
 }
+
+func clientOf(t testing.TB, server *env.Redis) *redis.Client { return server.Client(t).(*redis.Client) }
 
 // newLocks returns a Client on the given server, with connections of its own. It tolerates a machine that stalls.
 func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {

@@ -32,7 +32,7 @@ import (
 // clusterStack returns a stack on a Redis Cluster of the test.
 func clusterStack(t *testing.T) (*rig.Stack, *servers.RedisCluster) {
 	cluster := env.StartRedisCluster(t)
-	rdb := cluster.Client(t)
+	rdb := cluster.Client(t).(*redis.ClusterClient)
 	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
 	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+strings.Join(rdb.Options().Addrs, ","))
 	s.Redis = nil
@@ -51,7 +51,7 @@ func TestOpenSlot(t *testing.T) {
 	tokens := s.Tokens(t, 40)
 	rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, tokens[0])))
 
-	rdb := cluster.Client(t)
+	rdb := cluster.Client(t).(*redis.ClusterClient)
 	n := env.Must(strconv.ParseInt(sale, 10, 64))(t)
 	key := (admission.Shard(n) % admission.Shards).Gate(n)
 	slot := rdb.ClusterKeySlot(t.Context(), key).Val()
@@ -59,7 +59,7 @@ func TestOpenSlot(t *testing.T) {
 	var target *redis.Client
 	for _, node := range cluster.Nodes {
 		if node.Addr != source.Options().Addr {
-			target = node.Client(t)
+			target = node.Client(t).(*redis.Client)
 		}
 	}
 	id := func(node *redis.Client) any { return node.Do(t.Context(), "cluster", "myid").Val() }
@@ -86,7 +86,7 @@ func TestRedisFailover(t *testing.T) {
 		"cluster": func(t *testing.T) (*rig.Stack, *env.Redis, func()) {
 			s, cluster := clusterStack(t)
 			require.NoError(t, cluster.AddReplicas(t.Context()))
-			master := env.Must(cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02")))(t)
+			master := env.Must(cluster.Client(t).(*redis.ClusterClient).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02")))(t)
 			i := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
 			return s, cluster.Nodes[i], func() { require.NoError(t, cluster.Replicas[i].Promoted(t.Context())) }
 		},
@@ -126,7 +126,7 @@ func TestCounterMasterDown(t *testing.T) {
 			t.Parallel()
 			s, cluster := clusterStack(t)
 			s = s.In(lane)
-			rdb := cluster.Client(t)
+			rdb := cluster.Client(t).(*redis.ClusterClient)
 			masterOf := func(key string) string {
 				master := env.Must(rdb.MasterForKey(t.Context(), key))(t)
 				return master.Options().Addr
@@ -297,14 +297,14 @@ func documentedACL(t *testing.T, user string) []any {
 }
 
 // addUser creates a user with the documented rights and the password s3cret/@pass.
-func addUser(t *testing.T, rdb *redis.Client, user string) {
+func addUser(t *testing.T, rdb env.RedisClient, user string) {
 	t.Helper()
 	require.NoError(t, rdb.Do(t.Context(), documentedACL(t, user)...).Err())
 	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", user, "resetpass", ">s3cret/@pass").Err())
 }
 
 // requireNothingDenied requires that no command was refused for lack of rights.
-func requireNothingDenied(t *testing.T, rdb *redis.Client) {
+func requireNothingDenied(t *testing.T, rdb env.RedisClient) {
 	t.Helper()
 	denied := env.Must(rdb.ACLLog(t.Context(), 100).Result())(t)
 	for _, d := range denied {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
@@ -199,7 +200,7 @@ func TestWaitEndsByMessage(t *testing.T) {
 // movedOrders returns the id of the next order whose move a server publishes. A message has those of moves at one time.
 func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 	t.Helper()
-	messages := s.Client(t).Subscribe(t.Context(), app.OrdersChannel)
+	messages := s.Client(t).(redis.UniversalClient).Subscribe(t.Context(), app.OrdersChannel)
 	t.Cleanup(func() { _ = messages.Close() })
 	env.Must(messages.Receive(t.Context()))(t)
 

@@ -8,7 +8,7 @@
 //	}
 //
 //	func TestOnBothRedises(t *testing.T) {
-//		env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { ... })
+//		env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) { ... })
 //	}
 //
 // # Shared and private servers

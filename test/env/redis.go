@@ -23,6 +23,9 @@ var usedDatabases atomic.Int64
 // Redis is a redis-server process.
 type Redis = servers.Redis
 
+// RedisClient is what tests use of a client.
+type RedisClient = servers.RedisClient
+
 // SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
 // whole.
 func SharedRedis(tb testing.TB) *Redis {
@@ -42,13 +45,6 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 
 func runRedis(ctx context.Context, args ...string) (*Redis, error) {
 	return servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
-}
-
-// NewClient returns a client that is closed at cleanup.
-func NewClient(tb testing.TB, opts *redis.Options) *redis.Client {
-	rdb := redis.NewClient(opts)
-	tb.Cleanup(func() { _ = rdb.Close() })
-	return rdb
 }
 
 // expiryTick is how often miniredis expires keys.
@@ -81,17 +77,16 @@ func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 	return m
 }
 
-// EachRedis runs fn as the subtests "miniredis" and "redis", each with an empty database of its own. rdb.Options()
-// serves to create more clients for the same database. Use FLUSHDB, never FLUSHALL. Pub/sub channels are shared with
-// the other tests of the process.
-func EachRedis(t *testing.T, fn func(t *testing.T, rdb *redis.Client)) {
+// EachRedis runs fn as the subtests "miniredis" and "redis", each with an empty database of its own. Use FLUSHDB, never
+// FLUSHALL. Pub/sub channels are shared with the other tests of the process.
+func EachRedis(t *testing.T, fn func(t *testing.T, rdb RedisClient)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
-		fn(t, NewClient(t, servers.RedisOptions(StartMiniredis(t).Addr())))
+		fn(t, servers.NewRedisClient(t, StartMiniredis(t).Addr(), 0))
 	})
 	t.Run("redis", func(t *testing.T) {
 		n := int(usedDatabases.Add(1)) // clients without a number use 0
-		fn(t, SharedRedis(t).Client(t, func(o *redis.Options) { o.DB = n }))
+		fn(t, servers.NewRedisClient(t, SharedRedis(t).Addr, n))
 	})
 }
 

@@ -144,12 +144,12 @@ type stack struct {
 
 // eachStack runs a test on the embedded default and on real servers.
 func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		open := emptySQLite
 		if filepath.Base(t.Name()) == "redis" {
 			open = emptyServer
 		}
-		fn(t, stack{rdb: rdb, open: open(t)})
+		fn(t, stack{rdb: rdb.(*redis.Client), open: open(t)})
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // faultRuns limits the runs in which a planted fault must be found.
@@ -45,8 +46,7 @@ func TestLifeFindsFaults(t *testing.T) {
 	setRapid(t, "steps", 2*lifeSteps) // longer runs instead of more conclusions
 	setRapid(t, "nofailfile", true)
 	setRapid(t, "shrinktime", "0s")
-	opts := &redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true}
-	s := stack{open: emptySQLite(t), rdb: env.NewClient(t, opts)}
+	s := stack{open: emptySQLite(t), rdb: servers.NewRedisClient(t, env.StartMiniredis(t).Addr(), 0).(*redis.Client)}
 	for _, name := range slices.Sorted(maps.Keys(plantedFaults)) {
 		t.Run(name, func(t *testing.T) {
 			p, failure, runs := plantedFaults[name], "", 0

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"seckill/internal/kit/loop"
 	"seckill/test/env/servers"
 )
@@ -166,7 +164,7 @@ var kinds = []kind{
 		of:   aMaster,
 		inject: func(s *system, n int, _ time.Duration) error {
 			return s.onMaster(n, func(ctx context.Context, node *servers.Redis) error {
-				return node.Use(func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
+				return node.Use(func(rdb servers.RedisClient) error { return rdb.FlushAll(ctx).Err() })
 			})
 		},
 	},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 
 	"seckill/test/env/servers"
 )
@@ -150,7 +149,7 @@ func (s *system) failover(n int, away, back func(*servers.Process) error, restar
 	// The Sentinels need 10 s to find a restarted master without data.
 	if restarted && s.redis.sentinel != "" {
 		host, port, _ := net.SplitHostPort(next.Announced)
-		err = node.Use(func(rdb *redis.Client) error { return rdb.ReplicaOf(ctx, host, port).Err() })
+		err = node.Use(func(rdb servers.RedisClient) error { return rdb.ReplicaOf(ctx, host, port).Err() })
 	}
 
 	return errors.Join(err, node.Replicating(ctx))
@@ -159,7 +158,7 @@ func (s *system) failover(n int, away, back func(*servers.Process) error, restar
 // fillRedis lets a Redis master refuse to write for some time, as if its memory were full.
 func (s *system) fillRedis(n int, hold time.Duration) error {
 	return s.onMaster(n, func(ctx context.Context, node *servers.Redis) error {
-		return node.Use(func(rdb *redis.Client) error {
+		return node.Use(func(rdb servers.RedisClient) error {
 			if err := rdb.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
 				return err
 			}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/ops/reconcile"
@@ -55,7 +54,7 @@ func newWorld() *world {
 	return w
 }
 
-func (w *world) reporter(rdb *redis.Client, instance string) *Reporter {
+func (w *world) reporter(rdb env.RedisClient, instance string) *Reporter {
 	return &Reporter{
 		Read:  func(context.Context) (Alerts, error) { return w.alerts, nil },
 		Watch: func(ids []int64) { w.watched = ids }, Post: w.post, Redis: rdb, Instance: instance, Now: func() time.Time { return w.now },
@@ -65,7 +64,7 @@ func (w *world) reporter(rdb *redis.Client, instance string) *Reporter {
 // TestAlertIsPostedOnce: its beginning and its end are posted by one of two servers, with what the alert was, and again after
 // growing pauses while the receiver refuses them, under the same id.
 func TestAlertIsPostedOnce(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		w := newWorld()
 		a, b := w.reporter(rdb, "a"), w.reporter(rdb, "b")
 		both := func() error { return errors.Join(a.report(t.Context()), b.report(t.Context())) }
@@ -105,7 +104,7 @@ func TestAlertIsPostedOnce(t *testing.T) {
 
 // A server that has not checked a sale, or whose Redis does not answer, resolves nothing. It has the sale checked.
 func TestUnknownIsNotResolved(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		w := newWorld()
 		w.alerts.Violations = []reconcile.Violation{{VoucherID: 2, Invariant: reconcile.KindI1}}
 		*w.alerts.DeadLetters = 1
@@ -128,7 +127,7 @@ func TestUnknownIsNotResolved(t *testing.T) {
 
 // TestShortAlertIsForgotten: what ends before its beginning was accepted has no end.
 func TestShortAlertIsForgotten(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		w := newWorld()
 		r := w.reporter(rdb, "a")
 		w.refuse = 1

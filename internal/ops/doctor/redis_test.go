@@ -23,14 +23,16 @@ import (
 // check runs the checks of a server. The edits change what the program expects.
 func check(t *testing.T, r *env.Redis, edits ...func(*Redis)) map[string]Finding {
 	t.Helper()
-	of := Redis{Addr: r.Addr, Client: r.Client(t)}
+	of := Redis{Addr: r.Addr, Client: clientOf(t, r)}
 	for _, edit := range edits {
 		edit(&of)
 	}
 	return examine(t, of.Group())
 }
 
-func do(t *testing.T, rdb *redis.Client, args ...any) {
+func clientOf(t *testing.T, server *env.Redis) *redis.Client { return server.Client(t).(*redis.Client) }
+
+func do(t *testing.T, rdb env.RedisClient, args ...any) {
 	t.Helper()
 	require.NoError(t, rdb.Do(t.Context(), args...).Err(), args)
 }
@@ -194,7 +196,7 @@ func TestClusterOfRedis(t *testing.T) {
 	// A slot that is being moved.
 	id := func(n *env.Redis) string { return n.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
 	slot := c.Client(t).ClusterKeySlot(t.Context(), "x").Val()
-	master := env.Must(c.Client(t).MasterForKey(t.Context(), "x"))(t)
+	master := env.Must(c.Client(t).(*redis.ClusterClient).MasterForKey(t.Context(), "x"))(t)
 	owner := slices.IndexFunc(c.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
 	source, target := c.Nodes[owner], c.Nodes[(owner+1)%3]
 	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(source))
@@ -245,7 +247,10 @@ func TestUserWithoutChannels(t *testing.T) {
 	assert.Equal(t, OK, check(t, r)["redis.channels"].Status)
 
 	do(t, r.Client(t), "ACL", "SETUSER", "shop", "on", ">word", "allkeys", "+@all", "resetchannels")
-	shop := r.Client(t, func(o *redis.Options) { o.Username, o.Password = "shop", "word" })
+	opts := servers.RedisOptions(r.Addr)
+	opts.Username = "shop"
+	opts.Password = "word"
+	shop := servers.NewClient(t, opts)
 	found := check(t, r, func(r *Redis) { r.Client = shop })["redis.channels"]
 	assert.Contains(t, found.Change, "ACL SETUSER shop &seckill:*")
 }
@@ -272,7 +277,7 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	t.Parallel()
 	r := env.StartRedis(t)
 	assert.Equal(t, OK, check(t, r)["redis.scripts"].Status)
-	rdb := r.Client(t)
+	rdb := clientOf(t, r)
 	rdb.AddHook(env.RedisHook{Command: literalKeys})
 	through := func(r *Redis) { r.Client = rdb }
 	want(t, check(t, r, through), map[string]Status{"redis.scripts": Fail})
@@ -324,7 +329,7 @@ func TestMasterThatRefusesWrites(t *testing.T) {
 // A server that hangs is in TestHangingChecksEndAtTheirDeadlines, and what one says that refuses the user in TestStatusPerSetting.
 func TestUnreachableServers(t *testing.T) {
 	t.Parallel()
-	closed := env.NewClient(t, &redis.Options{Addr: "127.0.0.1:1", Password: "hunter2", MaxRetries: -1})
+	closed := servers.NewClient(t, &redis.Options{Addr: "127.0.0.1:1", Password: "hunter2", MaxRetries: -1})
 	for kind, group := range map[string]Group{
 		"database": MySQL{Pool: dial(t, "stranger:hunter2@tcp(127.0.0.1:1)/none")}.Group(),
 		"redis":    Redis{Addr: "127.0.0.1:1", Client: closed}.Group(),
@@ -347,7 +352,7 @@ func TestMissingPasswordWarnsUnlessLoopback(t *testing.T) {
 		{"127.0.0.1:6379", "", OK}, {"[::1]:6379", "", OK}, {"localhost:6379", "", OK},
 		{"10.0.0.5:6379", "", Warn}, {"redis:6379", "", Warn}, {"redis:6379", "word", OK},
 	} {
-		client := env.NewClient(t, &redis.Options{Addr: tc.addr, Password: tc.password})
+		client := servers.NewClient(t, &redis.Options{Addr: tc.addr, Password: tc.password})
 		n := &Redis{Addr: tc.addr, Client: client}
 		assert.Equal(t, tc.want, n.checkPassword(t.Context()).Status, tc.addr)
 	}
@@ -361,22 +366,22 @@ func TestLockNodes(t *testing.T) {
 		return r.Found
 	}
 	verdict(OK)
-	var servers []*env.Redis
+	var all []*env.Redis
 	var nodes []*redis.Client
 	for range 3 {
 		r := env.StartRedis(t)
-		servers, nodes = append(servers, r), append(nodes, r.Client(t))
+		all, nodes = append(all, r), append(nodes, clientOf(t, r))
 	}
 	verdict(OK, nodes...)
 	verdict(Warn, nodes[0]) // Redlock needs several nodes
 	verdict(Warn, nodes[0], nodes[1])
-	verdict(Fail, nodes[0], nodes[1], servers[0].Client(t)) // one server under two names
+	verdict(Fail, nodes[0], nodes[1], clientOf(t, all[0])) // one server under two names
 
 	// One that refuses INFO, and one that does not answer.
 	do(t, nodes[0], "ACL", "SETUSER", "default", "-info")
-	servers[2].Kill()
+	all[2].Kill()
 	found := verdict(Skipped, nodes...)
-	assert.Contains(t, found, servers[0].Addr+", "+servers[2].Addr)
+	assert.Contains(t, found, all[0].Addr+", "+all[2].Addr)
 }
 
 func TestSentinels(t *testing.T) {
@@ -406,7 +411,7 @@ func TestSentinels(t *testing.T) {
 func TestMissingValuesAreNotFailures(t *testing.T) {
 	t.Parallel()
 	addr := env.StartMiniredis(t).Addr()
-	rdb := env.NewClient(t, &redis.Options{Addr: addr, MaxRetries: -1})
+	rdb := servers.NewClient(t, &redis.Options{Addr: addr, MaxRetries: -1})
 	for name, f := range examine(t, Redis{Addr: addr, Client: rdb}.Group()) {
 		assert.Contains(t, []Status{OK, Skipped}, f.Status, "%s: %s", name, f.Found)
 		assert.False(t, strings.Contains(f.Found, "%!"), f.Found)

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
@@ -165,7 +164,7 @@ func TestFigures(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
-	for name, test := range map[string]func(*testing.T, *redis.Client){
+	for name, test := range map[string]func(*testing.T, env.RedisClient){
 		"each second once": eachSecondOnce, "the last hour": lastHour,
 	} {
 		t.Run(name, func(t *testing.T) { env.EachRedis(t, test) })
@@ -209,7 +208,7 @@ func TestNoCountIsLost(t *testing.T) {
 }
 
 // eachSecondOnce: even seconds without reports, and the last two minutes only.
-func eachSecondOnce(t *testing.T, rdb *redis.Client) {
+func eachSecondOnce(t *testing.T, rdb env.RedisClient) {
 	h := &RedisHistory{Redis: rdb, Instance: "a"}
 	ctx := t.Context()
 	now := time.Now()
@@ -254,7 +253,7 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 
 // lastHour: what all processes reported in the last hour is returned by the first read, and older periods are not. A process
 // without counts reports as well, and one without reports is not counted.
-func lastHour(t *testing.T, rdb *redis.Client) {
+func lastHour(t *testing.T, rdb env.RedisClient) {
 	now := time.Now().Truncate(period).Add(period / 2)
 	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}
 	at := func(ago time.Duration, stock int64) {

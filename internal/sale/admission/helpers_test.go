@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
@@ -30,10 +29,10 @@ const (
 // voucherKeys are the keys of voucher in a gate of one segment.
 var voucherKeys = segmentsOf(voucher, 1)[0]
 
-func newGate(rdb redis.UniversalClient) *Gate { return segmented(rdb, nil) }
+func newGate(rdb env.RedisClient) *Gate { return segmented(rdb, nil) }
 
 // segmented returns a gate whose vouchers have these numbers of segments; the others have one.
-func segmented(rdb redis.UniversalClient, segments map[int64]int) *Gate {
+func segmented(rdb env.RedisClient, segments map[int64]int) *Gate {
 	return New(Config{
 		Redis: rdb, Log: slog.New(slog.DiscardHandler),
 		Segments: func(_ context.Context, voucherID int64) (int, error) { return max(1, segments[voucherID]), nil },
@@ -165,13 +164,13 @@ func (d *database) cancel(order int64) bool {
 }
 
 // withStock returns a gate that is loaded with units of voucher, and its database.
-func withStock(t testing.TB, rdb redis.UniversalClient, units int64) (*Gate, *database) {
+func withStock(t testing.TB, rdb env.RedisClient, units int64) (*Gate, *database) {
 	t.Helper()
 	return segmentsWithStock(t, rdb, 1, units)
 }
 
 // segmentsWithStock is withStock for a gate of n segments.
-func segmentsWithStock(t testing.TB, rdb redis.UniversalClient, n int, units int64) (*Gate, *database) {
+func segmentsWithStock(t testing.TB, rdb env.RedisClient, n int, units int64) (*Gate, *database) {
 	t.Helper()
 	g, db := segmented(rdb, map[int64]int{voucher: n}), newDatabase()
 	db.stock[voucher] = units
@@ -180,8 +179,8 @@ func segmentsWithStock(t testing.TB, rdb redis.UniversalClient, n int, units int
 }
 
 // eachGate is env.EachRedis with a gate, see withStock.
-func eachGate(t *testing.T, units int64, fn func(t *testing.T, rdb *redis.Client, g *Gate, db *database)) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+func eachGate(t *testing.T, units int64, fn func(t *testing.T, rdb env.RedisClient, g *Gate, db *database)) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, db := withStock(t, rdb, units)
 		fn(t, rdb, g, db)
 	})
@@ -319,7 +318,7 @@ func buyers(t testing.TB, g *Gate, voucherID int64) map[string]string {
 	return all
 }
 
-func requireKeys(t testing.TB, rdb *redis.Client, want ...string) {
+func requireKeys(t testing.TB, rdb env.RedisClient, want ...string) {
 	t.Helper()
 	require.ElementsMatch(t, want, env.Must(rdb.Keys(t.Context(), "*").Result())(t))
 }

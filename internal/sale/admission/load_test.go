@@ -19,6 +19,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // during returns db with snapshots that call before and after, if not nil, around the first one. It counts them.
@@ -69,7 +70,7 @@ func requireExact(t testing.TB, g *Gate, db *database) {
 
 // cold returns a cold gate. Its database has order 1 of user 10. Its stream has admissions 2 to 4 of users 20, 30 and
 // 40 in an entry each, and 5 and 6 of users 50 and 60 in one entry.
-func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []domain.StreamEntry) {
+func cold(t *testing.T, rdb env.RedisClient) (*Gate, *database, []domain.StreamEntry) {
 	t.Helper()
 	g, db := withStock(t, rdb, 10)
 	reserve(t, g, admission(1, 10))
@@ -87,7 +88,7 @@ func onlySegment(g *Gate, token string) *segmentLoad {
 }
 
 func TestLoadAndInspectReadAllPages(t *testing.T) {
-	eachGate(t, 5000, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 5000, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		as := admissions(1, 2500)
 		var all []domain.Holder
 		for i, a := range as {
@@ -131,7 +132,7 @@ func TestLoadCountsFirstAdmissionOfAnID(t *testing.T) {
 // A load that lost its lease, because it was suspended for too long, renews, marks and finishes nothing, and does not
 // clear the notes of the load that runs now.
 func TestStaleLoadChangesNothing(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, db, _ := cold(t, rdb)
 		old := onlySegment(g, "old")
 		env.Must(old.take(t.Context(), loadLease))(t)
@@ -166,7 +167,7 @@ func TestStaleLoadChangesNothing(t *testing.T) {
 // Concurrent callers, in one process or several, share one read of the database. The load continues after the context
 // of the caller that started it ended.
 func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, db := newGate(rdb), newDatabase()
 		db.stock[voucher] = 5
 		reading, goOn := make(chan struct{}), make(chan struct{})
@@ -190,7 +191,7 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 // Close cancels running loads and waits for them. A load that fails leaves nothing behind, its lease neither. Afterwards the
 // gate starts none.
 func TestCloseCancelsLoads(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, reading := newGate(rdb), make(chan struct{})
 		require.ErrorIs(t, g.Load(t.Context(), voucher, reads{newDatabase(), func(context.Context, int64, []int64) (domain.GateState, error) {
 			return domain.GateState{}, domain.ErrNotFound
@@ -235,7 +236,7 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 				for _, late := range []bool{false, true} {
 					require.NoError(t, rdb.FlushDB(ctx).Err())
 					g, db, q := cold(t, rdb)
@@ -272,7 +273,7 @@ func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order
 // Inspect returns the buyers, the queue and the dead letters of one voucher, and nothing of another voucher in its
 // shard.
 func TestInspectShowsOneVoucher(t *testing.T) {
-	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 10, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		reserveApart(t, g, admission(1, 10), admission(2, 20), admission(3, 30))
 		db.commit(admission(1, 10))
 		settle(t, g, queue(t, g, voucher)[0])
@@ -300,7 +301,7 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 
 // The view of a cold gate reports whether a load is running.
 func TestInspectColdGate(t *testing.T) {
-	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 10, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10))
 		require.Equal(t, domain.GateView{Cold: true}, inspect(t, g, stranger))
 
@@ -322,7 +323,7 @@ func TestInspectColdGate(t *testing.T) {
 
 // Inspect reports keys of the wrong type or content. A load after Unload repairs them.
 func TestInspectReportsBrokenKeys(t *testing.T) {
-	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 10, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		k := voucherKeys
 		for name, breakIt := range map[string]func() error{
 			"stock is not a number":   func() error { return rdb.Set(t.Context(), k.stock, "many", 0).Err() },
@@ -348,7 +349,7 @@ func TestInspectReportsBrokenKeys(t *testing.T) {
 
 // A load restores missing tickets, but only of admissions that are still in the stream.
 func TestLoadRestoresMissingTickets(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, db, q := cold(t, rdb)
 		k := voucherKeys
 		require.NoError(t, rdb.HDel(t.Context(), k.shard.Queued(), "20", "50").Err())
@@ -368,7 +369,7 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 
 // A load during an upgrade keeps the tickets of an earlier release, whose rows have the name of a server.
 func TestLoadKeepsTicketsOfEarlierRelease(t *testing.T) {
-	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 5, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10))
 		k := voucherKeys
 		for _, e := range env.Must(rdb.XRange(t.Context(), k.shard.Stream(), "-", "+").Result())(t) {
@@ -388,7 +389,7 @@ func TestLoadKeepsTicketsOfEarlierRelease(t *testing.T) {
 }
 
 // losses are what a gate does when its Redis has lost data, or may have. They find mutants, too.
-var losses = map[string]func(t testing.TB, rdb *redis.Client){
+var losses = map[string]func(t testing.TB, rdb env.RedisClient){
 	"a lost admission is not committed":   lostAdmission,
 	"the stream is left":                  confirmed,
 	"the gate is of an earlier version":   earlierGate,
@@ -400,14 +401,14 @@ var losses = map[string]func(t testing.TB, rdb *redis.Client){
 func TestLosses(t *testing.T) {
 	for name, loss := range losses {
 		t.Run(name, func(t *testing.T) {
-			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { loss(t, rdb) })
+			env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) { loss(t, rdb) })
 		})
 	}
 }
 
 // A worker holds an admission that Redis has lost with the gate, and a process that has never used the gate loads it
 // again. Its buyer may be refused as sold out at once, because the admission cannot be committed any more.
-func lostAdmission(t testing.TB, rdb *redis.Client) {
+func lostAdmission(t testing.TB, rdb env.RedisClient) {
 	ctx := t.Context()
 	g, db := withStock(t, rdb, 1)
 	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
@@ -432,7 +433,7 @@ func lostAdmission(t testing.TB, rdb *redis.Client) {
 
 // Redis has lost the gate, but not the stream. The gate that is loaded then has the admissions of the stream, so they are
 // committed under its generation.
-func confirmed(t testing.TB, rdb *redis.Client) {
+func confirmed(t testing.TB, rdb env.RedisClient) {
 	g, db := withStock(t, rdb, 3)
 	require.Equal(t, []error{nil, nil}, reserve(t, g, admission(1, 10), admission(2, 11)))
 	before := entries(t, g, voucher)[0]
@@ -493,7 +494,7 @@ func TestNobodyIsSoldOutWhereAdmissionsMayLack(t *testing.T) {
 
 // The gate of an earlier version has no generation, and so have its entries. They count as those of generation 0, which
 // a sale has until its first load by this version.
-func earlierGate(t testing.TB, rdb *redis.Client) {
+func earlierGate(t testing.TB, rdb env.RedisClient) {
 	g, db := withStock(t, rdb, 1)
 	require.NoError(t, rdb.HDel(t.Context(), voucherKeys.meta, "generation", "history").Err())
 	db.generations[voucher] = 0
@@ -508,7 +509,7 @@ func earlierGate(t testing.TB, rdb *redis.Client) {
 }
 
 // Only a load after which admissions may be lost raises the generation.
-func raises(t testing.TB, rdb *redis.Client) {
+func raises(t testing.TB, rdb env.RedisClient) {
 	for _, segments := range []int{1, 4} {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
 		g, db := segmentsWithStock(t, rdb, segments, 10)
@@ -542,7 +543,7 @@ func raises(t testing.TB, rdb *redis.Client) {
 
 // A load that has lost its lease does not raise the generation of the gate that another one has put in place.
 func TestLateLoadRaisesNoGeneration(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, db := newGate(rdb), newDatabase()
 		fences := 0
 		db.beforeFence = func() {
@@ -561,7 +562,7 @@ func TestLateLoadRaisesNoGeneration(t *testing.T) {
 }
 
 // A load that began on another server is not put in place.
-func elsewhere(t testing.TB, rdb *redis.Client) {
+func elsewhere(t testing.TB, rdb env.RedisClient) {
 	l := onlySegment(newGate(rdb), "mine")
 	env.Must(l.take(t.Context(), loadLease))(t)
 	l.history = "another"
@@ -570,21 +571,21 @@ func elsewhere(t testing.TB, rdb *redis.Client) {
 
 // The data may be lost while the list of buyers is read.
 func TestHoldersFindsLossDuringTheRead(t *testing.T) {
-	for name, lose := range map[string]func(t *testing.T, rdb *redis.Client){
-		"flush": func(t *testing.T, rdb *redis.Client) { require.NoError(t, rdb.FlushDB(t.Context()).Err()) },
-		"flush and load": func(t *testing.T, rdb *redis.Client) {
+	for name, lose := range map[string]func(t *testing.T, rdb env.RedisClient){
+		"flush": func(t *testing.T, rdb env.RedisClient) { require.NoError(t, rdb.FlushDB(t.Context()).Err()) },
+		"flush and load": func(t *testing.T, rdb env.RedisClient) {
 			require.NoError(t, rdb.FlushDB(t.Context()).Err())
 			other, _ := withStock(t, rdb, 1)
 			other.Close()
 		},
-		"failover": func(t *testing.T, rdb *redis.Client) {
+		"failover": func(t *testing.T, rdb env.RedisClient) {
 			require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "history", "of another server").Err())
 			require.NoError(t, rdb.HDel(t.Context(), voucherKeys.buyers, "10").Err())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-				watched := env.NewClient(t, rdb.Options())
+			env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
+				watched := servers.AnotherRedisClient(t, rdb)
 				g, _ := withStock(t, watched, 1)
 				require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
 				watched.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
@@ -22,7 +21,7 @@ import (
 type model struct {
 	t   testing.TB
 	rnd *rand.Rand
-	rdb *redis.Client
+	rdb env.RedisClient
 	g   *Gate
 	db  *database
 
@@ -64,7 +63,7 @@ func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
 	if env.IsFullNoRace() {
 		steps = fullSteps
 	}
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		seed := rand.Uint64()
 		if text := os.Getenv("SECKILL_MODEL_SEED"); text != "" { // to repeat a failure
 			seed = env.Must(strconv.ParseUint(text, 10, 64))(t)
@@ -74,7 +73,7 @@ func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
 	})
 }
 
-func runModel(t testing.TB, rdb *redis.Client, seed uint64, steps int, segments map[int64]int) {
+func runModel(t testing.TB, rdb env.RedisClient, seed uint64, steps int, segments map[int64]int) {
 	m := newModel(t, rdb, seed, segments)
 	for step := range steps {
 		name := m.step()
@@ -82,7 +81,7 @@ func runModel(t testing.TB, rdb *redis.Client, seed uint64, steps int, segments 
 	}
 }
 
-func newModel(t testing.TB, rdb *redis.Client, seed uint64, segments map[int64]int) *model {
+func newModel(t testing.TB, rdb env.RedisClient, seed uint64, segments map[int64]int) *model {
 	m := &model{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: segmented(rdb, segments), db: newDatabase(),
 		gates: map[int64]*modelGate{}, letters: map[int64]domain.Admission{},

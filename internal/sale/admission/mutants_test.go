@@ -15,6 +15,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 type mutant struct {
@@ -22,16 +23,16 @@ type mutant struct {
 	script     **redis.Script
 	source     string // the file in the folder lua
 	what, with string // replaced text, there or else in common.lua, and its replacement
-	find       func(t testing.TB, rdb *redis.Client)
+	find       func(t testing.TB, rdb env.RedisClient)
 }
 
 // How a mutant is found: by the models, which have one goroutine, by changes during loads, or after a loss of data.
-func byModel(t testing.TB, rdb *redis.Client) { runModel(t, rdb, rand.Uint64(), 500, nil) }
-func bySegments(t testing.TB, rdb *redis.Client) {
+func byModel(t testing.TB, rdb env.RedisClient) { runModel(t, rdb, rand.Uint64(), 500, nil) }
+func bySegments(t testing.TB, rdb env.RedisClient) {
 	runModel(t, rdb, rand.Uint64(), 500, modelSegments)
 }
-func byStorm(t testing.TB, rdb *redis.Client) { runStorm(t, rdb, 20, 1) }
-func byLoss(t testing.TB, rdb *redis.Client) {
+func byStorm(t testing.TB, rdb env.RedisClient) { runStorm(t, rdb, 20, 1) }
+func byLoss(t testing.TB, rdb env.RedisClient) {
 	for _, loss := range losses {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
 		loss(t, rdb)
@@ -108,7 +109,7 @@ func (m mutant) plant(t *testing.T) {
 
 func TestMutantsAreCaught(t *testing.T) {
 	env.FullNoRace(t, "it shows what the models find")
-	rdb := env.NewClient(t, &redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	rdb := servers.NewRedisClient(t, env.StartMiniredis(t).Addr(), 0)
 	for _, m := range mutants {
 		t.Run(m.fault, func(t *testing.T) {
 			m.plant(t)
@@ -132,7 +133,7 @@ type storm struct {
 	store domain.GateStore // db with slow snapshots
 }
 
-func newStorm(rdb *redis.Client, segments int) *storm {
+func newStorm(rdb env.RedisClient, segments int) *storm {
 	s := &storm{g: segmented(rdb, map[int64]int{voucher: segments}), db: newDatabase()}
 	pause := func() { time.Sleep(rand.N(time.Millisecond)) }
 	s.store = reads{s.db, func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
@@ -296,10 +297,10 @@ func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 1, 50, 2
 func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 4, 4, 30) }
 
 func testStorm(t *testing.T, segments, rounds, fullRounds int) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { runStorm(t, rdb, env.ByLevel(rounds, fullRounds), segments) })
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) { runStorm(t, rdb, env.ByLevel(rounds, fullRounds), segments) })
 }
 
-func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {
+func runStorm(t testing.TB, rdb env.RedisClient, rounds, segments int) {
 	s := newStorm(rdb, segments)
 	s.db.stock[voucher] = 30
 	require.NoError(t, s.g.Load(t.Context(), voucher, s.store))

@@ -16,11 +16,12 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // Operators see these keys and formats in redis-cli, and later releases must be able to parse them.
 func TestKeysAndFormatsAreStable(t *testing.T) {
-	eachGate(t, 2, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 2, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10), admission(2, 11))
 		requireKeys(t, rdb, "seckill:{s7}:7:stock", "seckill:{s7}:7:buyers", "seckill:{s7}:7:meta",
 			"seckill:{s7}:queued", "seckill:{s7}:orders")
@@ -49,7 +50,7 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 
 // A large call adds entries of at most 64 buyers.
 func TestEntriesHaveAtMost64Admissions(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		const stock, most = 1200, 64
 		g, _ := withStock(t, rdb, stock)
 		as := admissions(1, stock+100)
@@ -94,7 +95,7 @@ func TestParse(t *testing.T) {
 func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 	m := env.StartMiniredis(t)
 	m.SetTime(noon)
-	g, _ := withStock(t, env.NewClient(t, &redis.Options{Addr: m.Addr()}), 5)
+	g, _ := withStock(t, servers.NewRedisClient(t, m.Addr(), 0), 5)
 	at := func(begin, end time.Duration) error {
 		w := domain.Window{Begin: noon.Add(begin), End: noon.Add(end)}
 		return g.Reserve(t.Context(), voucher, w, []domain.Admission{admission(1, 10)})[0]
@@ -106,7 +107,7 @@ func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 }
 
 func TestBacklogLimitsUsersOfShard(t *testing.T) {
-	eachGate(t, 3, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 3, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		g.cfg.MaxBacklog = 2
 		db.stock[neighbour], db.stock[stranger] = 9, 9
 		require.NoError(t, g.Load(t.Context(), neighbour, db))
@@ -136,7 +137,7 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 }
 
 // executed returns how many commands a server has executed, those of scripts and earlier calls of executed included.
-func executed(t *testing.T, rdb *redis.Client) int64 {
+func executed(t *testing.T, rdb env.RedisClient) int64 {
 	t.Helper()
 	total := rdb.InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
 	return env.Must(strconv.ParseInt(total, 10, 64))(t)
@@ -158,7 +159,7 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 }
 
 func TestReserveRepeatsAfterLostReply(t *testing.T) {
-	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 5, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		reserve(t, g, admission(9, 9))
 		var lose atomic.Int64 // replies still to drop
 		lose.Store(2)
@@ -199,7 +200,7 @@ func keyed(order, user int64, key, what string) domain.Admission {
 // Until the order is in the database, the gate recognizes a request that it has admitted, in the same batch and in a
 // later one. The order id itself is admitted again, as after a lost reply.
 func TestReserveRecognizesRepeatedRequest(t *testing.T) {
-	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 10, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		first, again, mismatch := keyed(1, 10, "k", "a"), &domain.RepeatedError{OrderID: 1}, domain.ErrIdempotencyMismatch
 		require.Equal(t, []error{nil, again, nil, mismatch, nil}, reserve(t, g,
 			first, keyed(2, 10, "k", "a"), keyed(3, 10, "l", "a"), keyed(4, 10, "k", "b"), keyed(5, 11, "k", "b")))
@@ -221,7 +222,7 @@ func TestReserveRecognizesRepeatedRequest(t *testing.T) {
 }
 
 // A purchase without an order id gets no unit, although some are free. Its other answers are those of every purchase.
-func withoutOrder(t testing.TB, rdb *redis.Client) {
+func withoutOrder(t testing.TB, rdb env.RedisClient) {
 	for _, segments := range []int{1, 4} {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
 		g, _ := segmentsWithStock(t, rdb, segments, 10)
@@ -321,7 +322,7 @@ func TestHomesAreEven(t *testing.T) {
 // The Redis of a lender has lost its loan, for instance in a failover. The next buyer that needs a unit of another segment
 // finds a cold gate, and the load sells every unit once.
 func TestLostLoanIsLoadedAgain(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, db := segmentsWithStock(t, rdb, 2, 8)
 		for i, user := range usersOf(0, 2, 5) { // the fifth borrows
 			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
@@ -339,7 +340,7 @@ func TestLostLoanIsLoadedAgain(t *testing.T) {
 
 // As many units have returned as a segment lacks, and one more: the next buyer gets it.
 func TestUnitLeftByNegativeSegmentIsSold(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, db := segmentsWithStock(t, rdb, 4, 4)
 		buyers := append(usersOf(1, 4, 2), usersOf(2, 4, 2)...)
 		for i, user := range buyers {
@@ -364,7 +365,7 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 	g, _ := segmentsWithStock(t, rdb, 16, 3000)
 	byMaster := func() (calls []int64) {
 		for _, node := range cluster.Nodes {
-			calls = append(calls, executed(t, env.NewClient(t, &redis.Options{Addr: node.Addr})))
+			calls = append(calls, executed(t, servers.NewRedisClient(t, node.Addr, 0)))
 		}
 		return calls
 	}
@@ -393,7 +394,7 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 // segments than the homes of their users. The gate can then be off by these orders, and a rebuild, which the reconciler
 // requests within seconds, makes it exact.
 func TestSegmentsChangeBesideQueuedAdmissions(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		for _, n := range [][2]int{{4, 1}, {1, 4}, {4, 2}, {16, 1}, {2, 16}} {
 			require.NoError(t, rdb.FlushAll(t.Context()).Err())
 			before, db := segmentsWithStock(t, rdb, n[0], 20)

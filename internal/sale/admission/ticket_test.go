@@ -16,10 +16,11 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // countReads counts the HMGET commands of a client, and no others, such as those of a new connection.
-func countReads(rdb *redis.Client) *atomic.Int64 {
+func countReads(rdb env.RedisClient) *atomic.Int64 {
 	n := &atomic.Int64{}
 	rdb.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
@@ -39,8 +40,7 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 	// The seconds are those of the buyers' timers: they stand still while Redis answers.
 	synctest.Test(t, func(t *testing.T) {
 		const n, voucher, seconds = 5000, 7, 3
-		rdb := redis.NewClient(&redis.Options{Addr: redisAddr})
-		defer func() { require.NoError(t, rdb.Close()) }()
+		rdb := servers.NewRedisClient(t, redisAddr, 0)
 		g, rows := newGate(rdb), make([]any, 0, 2*n)
 		for id := range int64(n) {
 			a := at(1, admission(id+1, id+1))
@@ -85,8 +85,7 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 // Redis hangs while a buyer waits. The read of the ticket ends with its context.
 func TestTicketEndsWhileRedisHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-		defer func() { _ = rdb.Close() }()
+		rdb := servers.NewRedisClient(t, "127.0.0.1:1", 0)
 		rdb.AddHook(env.EachTrip(func(ctx context.Context, _ []redis.Cmder) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -101,7 +100,7 @@ func TestTicketEndsWhileRedisHangs(t *testing.T) {
 }
 
 // inShards queues order 1 of user 10 in the shard of voucher, and order 2 in another one.
-func inShards(t *testing.T, rdb *redis.Client) (g *Gate, second domain.Admission) {
+func inShards(t *testing.T, rdb env.RedisClient) (g *Gate, second domain.Admission) {
 	t.Helper()
 	g, db := withStock(t, rdb, 5)
 	db.stock[stranger] = 5
@@ -115,7 +114,7 @@ func inShards(t *testing.T, rdb *redis.Client) (g *Gate, second domain.Admission
 
 // A request for a ticket searches all shards if its voucher is not known, and otherwise reads its own.
 func TestTicketIsSearchedInShards(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		admits, _ := inShards(t, rdb)
 		g, commands := newGate(rdb), countReads(rdb)
 		for of, want := range map[int64]int64{0: int64(Shards) + 1, stranger: 2} { // commands
@@ -135,7 +134,7 @@ func TestTicketIsSearchedInShards(t *testing.T) {
 
 // Tickets of a sale are not delayed by another one, whose number of segments the database does not tell in time.
 func TestTicketsDoNotWaitForSegmentsOfOthers(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		inShards(t, rdb)
 		asked, answer := make(chan struct{}), make(chan struct{})
 		g := New(Config{Redis: rdb, Segments: func(_ context.Context, of int64) (int, error) {
@@ -159,7 +158,7 @@ func TestTicketsDoNotWaitForSegmentsOfOthers(t *testing.T) {
 
 // While one shard hangs, a search of all shards does not delay a buyer whose order is in another one.
 func TestTicketDoesNotWaitForAllShards(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, _ := inShards(t, rdb)
 		asked, answer := make(chan struct{}, 2), make(chan struct{})
 		rdb.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {
@@ -182,7 +181,7 @@ func TestTicketDoesNotWaitForAllShards(t *testing.T) {
 }
 
 func TestTicketsOfAllShards(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g, second := inShards(t, rdb)
 		settle(t, g, queue(t, g, voucher)[0], failed)
 		reserve(t, g, admission(3, 10), admission(4, 11))
@@ -208,7 +207,7 @@ var failed = domain.End{Failed: "sold_out"}
 
 // A settlement removes the ticket of its order, and a release its hold, and nothing of other ids with the same digits.
 func TestIDsAreComparedAsAWhole(t *testing.T) {
-	eachGate(t, 9, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 9, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		as := []domain.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
 		for i := range as {
 			as[i].Limit = 3
@@ -230,7 +229,7 @@ func TestIDsAreComparedAsAWhole(t *testing.T) {
 
 // A ticket shows the number of admissions ahead of it, which falls as they are settled.
 func TestTicketShowsQueuePosition(t *testing.T) {
-	eachGate(t, 100, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 100, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		const buyers = 10
 		reserveApart(t, g, admissions(1, buyers)...)
 		ahead := func(user int64) *int64 {
@@ -270,7 +269,7 @@ func deadLetters(t testing.TB, g *Gate) []domain.DeadLetter {
 
 // A dead letter says what failed. A replay that fails changes nothing.
 func TestDeadLetterIsReplayed(t *testing.T) {
-	eachGate(t, 1, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 1, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10))
 		entry := queue(t, g, voucher)[0]
 		entry.Tries = 5
@@ -297,7 +296,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 }
 
 func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
-	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 5, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		stream := shardOf(voucher).Stream()
 		add := func(values ...string) string {
 			return env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result())(t)
@@ -322,7 +321,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 }
 
 func TestDeadLettersAreNewestFirst(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g := newGate(rdb)
 		var want []string
 		for ms := 3; ms > 0; ms-- { // equal times in several shards
@@ -355,7 +354,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 }
 
 func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		g := newGate(rdb)
 		for _, id := range []string{"x", "1-2", "16-1-1", "-1-1-1", "1-x-1", "1-1-x", "1-1-1-1", "7-1-1"} {
 			env.Fails(g.Replay(t.Context(), id))(t, domain.ErrNotFound, id)
@@ -366,7 +365,7 @@ func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
 }
 
 func TestLagCountsUnsettledAndDead(t *testing.T) {
-	eachGate(t, 9, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+	eachGate(t, 9, func(t *testing.T, rdb env.RedisClient, g *Gate, db *database) {
 		require.Equal(t, domain.QueueLag{}, env.Must(g.Lag(t.Context()))(t))
 
 		stream := shardOf(voucher).Stream()

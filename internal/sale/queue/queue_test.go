@@ -19,6 +19,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/sale/admission"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 func TestMain(m *testing.M) { env.Main(m) }
@@ -31,7 +32,7 @@ const waitLimit = 30 * time.Second
 // rig is a gate with units, a database in memory, and a record of what the workers did.
 type rig struct {
 	t    *testing.T
-	rdb  *redis.Client
+	rdb  env.RedisClient
 	gate *admission.Gate
 
 	mu         sync.Mutex
@@ -41,7 +42,7 @@ type rig struct {
 	commits    map[int64]int              // order id -> number of commits that contained it
 }
 
-func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
+func newRig(t *testing.T, rdb env.RedisClient, units int64) *rig {
 	r := &rig{
 		t: t, rdb: rdb, units: units, orders: map[int64]domain.Admission{}, commits: map[int64]int{},
 		gate: admission.New(admission.Config{Redis: rdb, Log: slog.New(slog.DiscardHandler)}),
@@ -220,7 +221,7 @@ func (r *rig) deadLetters() []domain.DeadLetter {
 
 // Admissions that the database refuses for good are tried once and end as failed tickets.
 func TestRefusalsAreSettled(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 6)
 		results := map[int64]error{
@@ -248,7 +249,7 @@ func TestRefusalsAreSettled(t *testing.T) {
 }
 
 func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 5)
 		var tries atomic.Int64
@@ -283,7 +284,7 @@ func TestTimeoutCostsNoTry(t *testing.T) {
 
 // renewClaims resets the idle time of the reader's entries, and drops entries that left the stream.
 func TestRenewKeepsClaims(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserveApart(1, 3)
 		r.deliver("a")
@@ -321,15 +322,14 @@ func TestRenewKeepsClaims(t *testing.T) {
 
 // A worker that cannot see whether Redis still has its entries does not commit them. It goes on when Redis answers.
 func TestNothingIsCommittedUnseen(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var entries []entry
 		for _, m := range r.deliver("a") {
 			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values})
 		}
-		away := redis.NewClient(rdb.Options())
-		defer func() { _ = away.Close() }()
+		away := servers.AnotherRedisClient(t, rdb)
 		left := 3 // scripts that fail as if Redis were away
 		away.AddHook(env.RedisHook{Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			if left == 0 || cmd.Name() != "evalsha" {
@@ -362,7 +362,7 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 	late := map[string]func(r *rig, a *reader, lose func()){
 		"after a read": func(r *rig, a *reader, lose func()) {
 			a.claimAt = time.Now().Add(time.Hour)
-			a.w.cfg.Redis.(*redis.Client).AddHook(afterReply("xreadgroup", lose))
+			a.w.cfg.Redis.(env.RedisClient).AddHook(afterReply("xreadgroup", lose))
 			require.NoError(r.t, a.cycle(r.t.Context(), r.t.Context()))
 		},
 		"after a claim": func(r *rig, a *reader, lose func()) {
@@ -372,7 +372,7 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 					"IDLE", time.Hour.Milliseconds()).Err())
 			}
 			require.NoError(r.t, claimScript.Load(r.t.Context(), r.rdb).Err())
-			a.w.cfg.Redis.(*redis.Client).AddHook(afterReply("evalsha", lose))
+			a.w.cfg.Redis.(env.RedisClient).AddHook(afterReply("evalsha", lose))
 			require.True(r.t, noGroup(a.cycle(r.t.Context(), r.t.Context())), "the read after the claim")
 		},
 		"after a dead letter": func(r *rig, a *reader, lose func()) {
@@ -386,11 +386,10 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 	}
 	for name, late := range late {
 		t.Run(name, func(t *testing.T) {
-			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 				r := newRig(t, rdb, 100)
 				r.reserve(1, 20)
-				client := redis.NewClient(rdb.Options())
-				defer func() { _ = client.Close() }()
+				client := servers.AnotherRedisClient(t, rdb)
 				a := readerOf(r, "a")
 				a.w.cfg.Redis, a.w.cfg.MinIdle = client, 200*time.Millisecond
 				require.NoError(t, a.createGroup(t.Context()))
@@ -449,7 +448,7 @@ func TestRenewNeedsNoWrite(t *testing.T) {
 // If the database was unavailable for one admission of an entry, the whole entry is tried again. Other entries are
 // settled.
 func TestEntryIsRetriedAsWhole(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 5)
 		r.reserve(6, 5)
@@ -482,7 +481,7 @@ func TestEntryIsRetriedAsWhole(t *testing.T) {
 // Entries that are read together are committed in batches of at most BatchSize admissions. Only a single entry may
 // exceed it.
 func TestBatchSizeIsBounded(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 1000)
 		for i, n := range []int{3, 4, 3, 9, 64, 1, 1, 8, 2} {
 			r.reserve(int64(100*i+1), n)
@@ -501,7 +500,7 @@ func TestBatchSizeIsBounded(t *testing.T) {
 }
 
 func TestShutdownFinishesBatch(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		entered, goOn := make(chan struct{}), make(chan struct{})
@@ -548,7 +547,7 @@ func entriesOf(r *rig) []entry {
 
 // Of the entries that a dead worker has left, one is not in the stream any more.
 func TestLostEntryIsAcknowledged(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 1)
 		r.reserve(2, 1)
@@ -605,7 +604,7 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 // An entry that cannot be read is a dead letter at once. One with a voucher of another shard, as a changed number of
 // segments may leave it, becomes an order and leaves its stream.
 func TestForeignEntries(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 1)
 		add := func(field, value string) string {
@@ -641,7 +640,7 @@ func TestReasonOfDeadLetterIsNeverEmpty(t *testing.T) {
 
 // If one admission of an entry is poison, all of them are retried after a pause, each alone. The poison fails no other then.
 func TestPoisonIsRetriedAlone(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var healed atomic.Bool
@@ -681,7 +680,7 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 // Entries of an earlier version name no generation. They are committed if the sale had no load since, or if the gate
 // confirms them.
 func TestEntryWithoutGeneration(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 1)
 		r.reserve(2, 1)

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
@@ -310,7 +309,7 @@ func (s *Stack) Setting(name string) string {
 }
 
 // Client connects to the Redis of the stack's servers.
-func (s *Stack) Client(t *testing.T) redis.UniversalClient {
+func (s *Stack) Client(t *testing.T) env.RedisClient {
 	t.Helper()
 	rdb := env.Must(s.openRedis())(t)
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -328,7 +327,7 @@ func (s *Stack) Flush() error {
 	return rdb.FlushAllAsync(context.Background()).Err()
 }
 
-func (s *Stack) openRedis() (redis.UniversalClient, error) {
+func (s *Stack) openRedis() (env.RedisClient, error) {
 	rdb, err := app.SharedRedis(app.Config{
 		DataDir:       s.Setting("SECKILL_DATA_DIR"),
 		RedisAddrs:    strings.FieldsFunc(s.Setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),

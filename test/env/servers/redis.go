@@ -79,17 +79,45 @@ func RedisOptions(addr string) *redis.Options {
 	return &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
 }
 
-// Client returns a client for database 0 that is closed at the cleanup of a test. It sends every command once, and a context can
-// end a command in flight. edits change its options first.
-func (r *Redis) Client(test interface{ Cleanup(f func()) }, edits ...func(*redis.Options)) *redis.Client {
-	opts := RedisOptions(r.Addr)
-	for _, edit := range edits {
-		edit(opts)
-	}
+// RedisClient is what tests use of a client. A package that mentions redis.Client, redis.UniversalClient or redis.Options
+// compiles two thousand methods of go-redis once more, which takes longer than all else in most packages. So does one into
+// which a function that mentions them is inlined.
+type RedisClient interface {
+	redis.Cmdable
+	Do(ctx context.Context, args ...any) *redis.Cmd
+	AddHook(hook redis.Hook)
+	Close() error
+}
 
+// A Test calls functions when it ends.
+type Test interface{ Cleanup(f func()) }
+
+// Client returns a client for database 0 that is closed at the cleanup of a test. It sends every command once, and a context can
+// end a command in flight.
+func (r *Redis) Client(test Test) RedisClient { return NewRedisClient(test, r.Addr, 0) }
+
+// NewRedisClient is [Redis.Client] for the database db of any server.
+//
+//go:noinline
+func NewRedisClient(test Test, addr string, db int) RedisClient {
+	opts := RedisOptions(addr)
+	opts.DB = db
+	return NewClient(test, opts)
+}
+
+// NewClient returns a client that is closed at the cleanup of a test.
+func NewClient(test Test, opts *redis.Options) *redis.Client {
 	rdb := redis.NewClient(opts)
 	test.Cleanup(func() { _ = rdb.Close() })
 	return rdb
+}
+
+// AnotherRedisClient returns a client for the same database as that of rdb, with connections and hooks of its own.
+//
+//go:noinline
+func AnotherRedisClient(test Test, rdb RedisClient) RedisClient {
+	opts := rdb.(*redis.Client).Options()
+	return NewRedisClient(test, opts.Addr, opts.DB)
 }
 
 // SentinelMaster is the name of the master of a RedisSentinel.
@@ -224,7 +252,7 @@ func (s *RedisSentinel) Promoted(ctx context.Context) error {
 // StopReplication keeps further writes of the first node from the second, which can still be promoted, and returns when that
 // is disconnected.
 func (s *RedisSentinel) StopReplication(ctx context.Context) error {
-	err := s.Nodes[0].Use(func(rdb *redis.Client) error {
+	err := s.Nodes[0].Use(func(rdb RedisClient) error {
 		// The replica may not connect again.
 		return errors.Join(
 			rdb.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err(),
@@ -283,7 +311,7 @@ func (c *RedisCluster) run(ctx context.Context) error {
 
 func (c *RedisCluster) form(ctx context.Context) error {
 	for i, n := range c.Nodes {
-		err := n.Use(func(rdb *redis.Client) error {
+		err := n.Use(func(rdb RedisClient) error {
 			first := i * clusterSlots / clusterMasters
 			next := (i + 1) * clusterSlots / clusterMasters
 			if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
@@ -308,7 +336,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 
 // Client returns a client that is closed at the cleanup of a test. It sends every command once and follows redirections, and a
 // context can end a command in flight.
-func (c *RedisCluster) Client(test interface{ Cleanup(f func()) }) *redis.ClusterClient {
+func (c *RedisCluster) Client(test Test) RedisClient {
 	opts := &redis.ClusterOptions{MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
 	for _, n := range c.Nodes {
 		opts.Addrs = append(opts.Addrs, n.Addr)
@@ -320,7 +348,7 @@ func (c *RedisCluster) Client(test interface{ Cleanup(f func()) }) *redis.Cluste
 }
 
 // Use calls f with a client of the server.
-func (r *Redis) Use(f func(rdb *redis.Client) error) error {
+func (r *Redis) Use(f func(rdb RedisClient) error) error {
 	rdb := redis.NewClient(RedisOptions(r.Addr))
 	defer func() { _ = rdb.Close() }()
 	return f(rdb)
@@ -332,13 +360,13 @@ func (r *Redis) meet(ctx context.Context, other *Redis) error {
 		return err
 	}
 
-	return r.Use(func(rdb *redis.Client) error { return rdb.ClusterMeet(ctx, host, port).Err() })
+	return r.Use(func(rdb RedisClient) error { return rdb.ClusterMeet(ctx, host, port).Err() })
 }
 
 // Formed returns when every node of the start reports that the cluster is complete. Error: not in time.
 func (c *RedisCluster) Formed(ctx context.Context) error {
 	for _, n := range c.Nodes {
-		if err := n.Use(func(rdb *redis.Client) error { return nodeFormed(ctx, rdb) }); err != nil {
+		if err := n.Use(func(rdb RedisClient) error { return nodeFormed(ctx, rdb) }); err != nil {
 			return err
 		}
 	}
@@ -346,7 +374,7 @@ func (c *RedisCluster) Formed(ctx context.Context) error {
 	return nil
 }
 
-func nodeFormed(ctx context.Context, rdb *redis.Client) error {
+func nodeFormed(ctx context.Context, rdb RedisClient) error {
 	return Until(ctx, func() error {
 		info, err := rdb.ClusterInfo(ctx).Result()
 		if err != nil {
@@ -386,13 +414,13 @@ func replicate(ctx context.Context, master, replica *Redis) error {
 	}
 
 	var id string
-	err := master.Use(func(rdb *redis.Client) (err error) { id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text(); return err })
+	err := master.Use(func(rdb RedisClient) (err error) { id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text(); return err })
 	if err != nil {
 		return err
 	}
 
 	// It fails until the nodes have met.
-	err = replica.Use(func(rdb *redis.Client) error {
+	err = replica.Use(func(rdb RedisClient) error {
 		return Until(ctx, func() error { return rdb.ClusterReplicate(ctx, id).Err() })
 	})
 	return errors.Join(err, replica.Replicating(ctx))
@@ -403,7 +431,7 @@ func (r *Redis) Replicating(ctx context.Context) error { return r.linked(ctx, "u
 
 // linked returns when the link of a replica to its master has a status. Error: it has not in time.
 func (r *Redis) linked(ctx context.Context, status string) error {
-	return r.Use(func(rdb *redis.Client) error {
+	return r.Use(func(rdb RedisClient) error {
 		return Until(ctx, func() error {
 			if now := rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status"); now != status {
 				return fmt.Errorf("the link to the master is %q, not %s", now, status)
@@ -415,7 +443,7 @@ func (r *Redis) linked(ctx context.Context, status string) error {
 
 // IsMaster reports whether the server answers that it is a master.
 func (r *Redis) IsMaster(ctx context.Context) (is bool) {
-	_ = r.Use(func(rdb *redis.Client) error {
+	_ = r.Use(func(rdb RedisClient) error {
 		is = rdb.InfoMap(ctx, "replication").Item("Replication", "role") == "master"
 		return nil
 	})
