@@ -157,7 +157,8 @@ func TestPay(t *testing.T) {
 	assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(o))
 }
 
-// The amount and the currency of an order are those of the voucher at the time of the purchase. The price may be zero.
+// The amount and the currency of an order are those of the voucher at the time of the purchase. If the price is zero, no bank is
+// asked.
 func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 	e := start(t)
 	v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
@@ -173,8 +174,11 @@ func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 	e.notify(paid).want(http.StatusOK)
 	assert.Equal(t, "paid", e.buyer(1).status(o))
 
-	free := e.buyer(2).paid(v)
+	require.NoError(t, e.Payments.RefundDue(t.Context()))
+	e.bank.down = true
+	free := e.buyer(2).pay(e.buyer(2).place(v))
 	assert.Zero(t, free.Order.Amount)
+	assert.Equal(t, []string{"paid", "succeeded"}, []string{free.Order.Status, free.Payment.Status})
 	e.buyer(2).post(free.Order.path()+"/refund", nil).want(http.StatusOK)
 	require.NoError(t, e.Payments.RefundDue(t.Context()))
 	assert.Equal(t, "refunded", e.buyer(2).status(free.Order))

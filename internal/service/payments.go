@@ -46,7 +46,8 @@ type Payments struct {
 }
 
 // Pay begins a payment of the user's unpaid order at a provider; "" selects the default. The order is paid when the
-// provider reports the success to Webhook. Until then, a repeated Pay returns the same payment.
+// provider reports the success to Webhook. Until then, a repeated Pay returns the same payment. An order that costs nothing is
+// paid at once, and no provider is asked: many refuse a payment of zero.
 // Errors: ErrNotFound, ErrInvalidState, *InvalidError (provider), ErrUnavailable.
 func (s *Payments) Pay(
 	ctx context.Context, claim *domain.Claim, userID, orderID int64, provider string,
@@ -73,6 +74,15 @@ func (s *Payments) Pay(
 	// Begun by an earlier run of the request, and completed since.
 	if payment.Status != domain.PaymentPending {
 		return order, payment, nil
+	}
+	if payment.Amount == 0 {
+		settled, err := s.settle(ctx, provider, domain.PaymentNotice{
+			Ref:      payment.Ref,
+			OrderID:  orderID,
+			Currency: payment.Currency,
+			Result:   domain.PaymentSucceeded,
+		})
+		return settled.Order, settled.Payment, err
 	}
 	if err := p.Create(ctx, &payment); err != nil {
 		return domain.Order{}, domain.Payment{}, fmt.Errorf("%w: payment provider %s: %w", domain.ErrUnavailable, provider, err)
@@ -223,6 +233,10 @@ func (s *Payments) RefundDue(ctx context.Context) error {
 func refundBackoff(tries int) time.Duration { return loop.Backoff(refundWait, maxRefundWait, tries) }
 
 func (s *Payments) requestRefund(ctx context.Context, p domain.Payment) error {
+	if p.Amount == 0 {
+		return nil
+	}
+
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
 	provider, ok := s.Providers[p.Provider]
