@@ -2,6 +2,7 @@ package entry
 
 import (
 	"cmp"
+	"encoding/hex"
 	"maps"
 	"math/bits"
 	"math/rand/v2"
@@ -301,75 +302,72 @@ func (l *line) remove(number uint32) {
 	delete(l.passes, number)
 }
 
-// turn is the present state of one place.
-type turn struct {
-	state State
-	// expires is that of the pass; zero if the buyer is not admitted.
-	expires time.Time
-	round   uint32 // of the pass
-	ahead   int    // in the line
-	// eta is the time until the buyer is admitted, at the present rate; 0 if unknown.
-	eta  time.Duration
-	poll time.Duration // until the next poll
-	// size and seed are those of the lobby; 0 before the start.
-	size uint32
-	seed [32]byte
-}
-
-func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
+// poll returns the state of a place, without its proofs, and the round of its pass unless that has expired. It marks a buyer
+// who waits as present. Errors: domain.ErrPlaceLost (the buyer left, or the pass has expired), domain.ErrUnavailable (no
+// server can sell; the pass is extended by that time).
+func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) (Admission, uint32, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	t := turn{
-		state: Waiting,
-		size:  l.room.Size,
-		seed:  l.room.Seed,
+	a := Admission{
+		State:   Waiting,
+		Paused:  sale.Entry.Paused,
+		Message: sale.Entry.Message,
+		Lobby:   &LobbyPlace{Number: number, Size: l.room.Size},
+	}
+	if l.room.Size > 0 {
+		a.Lobby.Seed = hex.EncodeToString(l.room.Seed[:])
 	}
 
 	if r := l.round(l.passes[number]); r != nil && r.expires.After(l.passTime(now)) {
-		t.round = r.seq
-
 		switch {
 		case r.expires.After(now):
-			t.state = Admitted
-			t.expires = r.expires
+			a.State = Admitted
+			a.ExpiresAt = r.expires
 
 		case !sale.Entry.Paused && !l.room.Heartbeat.Equal(l.paused):
-			t.state = turnSuspended
+			return Admission{}, r.seq, domain.ErrUnavailable
 
 		default:
 			// Until the pause ends, and this server reads that, the buyer is the first in line.
-			t.poll = minPoll + rand.N(minPoll)
+			a.Ahead = new(int)
+			a.Position = 1
+			a.Poll = (minPoll + rand.N(minPoll)).Milliseconds()
 		}
 
-		return t
+		return a, r.seq, nil
 	}
 
 	position := l.positionOf(number)
 	if l.over.has(position) {
-		t.state = turnOver
-		return t
+		return Admission{}, 0, domain.ErrPlaceLost
 	}
 
+	var poll time.Duration
 	if l.room.StartedAt.IsZero() {
-		t.state = Lobby
+		a.State = Lobby
 		spread := max(minPoll, time.Duration(l.room.Joined)*startSpread)
 		// The bound comes before the sum, which could overflow.
 		untilStart := min(maxPoll, max(0, sale.BeginAt.Sub(now)))
-		t.poll = min(maxPoll, untilStart+rand.N(spread)) + rand.N(minPoll)
+		poll = min(maxPoll, untilStart+rand.N(spread)) + rand.N(minPoll)
 	} else {
-		t.ahead = l.ahead(position)
-		wait := l.wait(t.ahead, sale.Entry.Rate)
+		ahead := l.ahead(position)
+		a.Ahead = &ahead
+		a.Position = ahead + 1
+
+		wait := l.wait(ahead, sale.Entry.Rate)
 		// The rate tells nothing while every unit is held by a pass.
 		if !sale.Entry.Paused && l.room.Stock > l.outstanding() {
-			t.eta = wait
+			a.ETA = int64((wait + time.Second - 1) / time.Second)
 		}
-		t.poll = min(max(wait/pollsPerWait, minPoll), maxPoll)
-		t.poll += rand.N(t.poll / 2)
+
+		poll = min(max(wait/pollsPerWait, minPoll), maxPoll)
+		poll += rand.N(poll / 2)
 	}
 
-	l.markPresent(number, now.Add(t.poll+absentAfter))
-	return t
+	l.markPresent(number, now.Add(poll+absentAfter))
+	a.Poll = poll.Milliseconds()
+	return a, 0, nil
 }
 
 func (l *line) ahead(position uint32) int {

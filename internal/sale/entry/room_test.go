@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"encoding/hex"
 	"slices"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func newTestRoom(t *testing.T, lobby uint32) *testRoom {
 	r.room = domain.Room{VoucherID: 1, Joined: lobby, Stock: r.sale.Stock}
 	r.read()
 	for n := range lobby {
-		require.Equal(t, Lobby, r.ask(n).state)
+		require.Equal(t, Lobby, r.ask(n).State)
 	}
 	r.now = start
 	r.room.StartedAt, r.room.Size, r.room.Seed = start, lobby, [32]byte{7}
@@ -58,7 +59,18 @@ func (r *testRoom) read(events ...domain.RoomEvent) {
 	r.apply(room, r.now)
 }
 
-func (r *testRoom) ask(n uint32) turn { return r.poll(n, r.sale, r.now) }
+type asked struct {
+	Admission
+
+	ahead int
+	poll  time.Duration
+	err   error
+}
+
+func (r *testRoom) ask(n uint32) asked {
+	a, _, err := r.poll(n, r.sale, r.now)
+	return asked{a, a.Position - 1, time.Duration(a.Poll) * time.Millisecond, err}
+}
 
 // admit lets time pass and returns the numbers that this server then admits.
 func (r *testRoom) admit(after time.Duration, others ...report) []uint32 {
@@ -86,7 +98,7 @@ func TestLobbyComesBeforeLaterArrivals(t *testing.T) {
 	require.Equal(t, order[10:15], r.admit(time.Second/2))
 	require.Equal(t, 0, r.ask(order[15]).ahead)
 	require.Equal(t, append(order[15:20:20], 20, 21), r.admit(time.Second))
-	require.Equal(t, start.Add(31*time.Second), r.ask(order[0]).expires)
+	require.Equal(t, start.Add(31*time.Second), r.ask(order[0]).ExpiresAt)
 }
 
 // Admissions keep to the rate, whatever the intervals between them, and catch up at most two seconds.
@@ -115,7 +127,7 @@ func TestAbsentBuyersArePassedOver(t *testing.T) {
 	require.Equal(t, []uint32{order[20], order[30]}, r.admit(time.Second))
 	require.Equal(t, 0, r.ask(order[0]).ahead)
 	require.Equal(t, []uint32{order[0]}, r.admit(time.Second))
-	require.True(t, r.ask(order[0]).expires.After(r.now))
+	require.True(t, r.ask(order[0]).ExpiresAt.After(r.now))
 }
 
 // A server that has not read the last events reports buyers whose turn has come, or that have left.
@@ -134,9 +146,9 @@ func TestAdmittedBuyerSeesTheDraw(t *testing.T) {
 	r := newTestRoom(t, 50)
 
 	turn := r.ask(r.admit(time.Second)[0])
-	require.Equal(t, Admitted, turn.state)
-	require.Equal(t, r.room.Size, turn.size)
-	require.Equal(t, r.room.Seed, turn.seed)
+	require.Equal(t, Admitted, turn.State)
+	require.Equal(t, r.room.Size, turn.Lobby.Size)
+	require.Equal(t, hex.EncodeToString(r.room.Seed[:]), turn.Lobby.Seed)
 }
 
 // A pass that has not bought stands for a unit until lateOrder after its end, or its buyer leaves.
@@ -153,7 +165,7 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 	r.leave(first[2]) // this server waits for the event, which says that the pass has not bought
 	require.Empty(t, r.admit(time.Second))
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: first[2:3]})
-	require.Equal(t, turnOver, r.ask(first[2]).state)
+	require.ErrorIs(t, r.ask(first[2]).err, domain.ErrPlaceLost)
 	require.Len(t, r.admit(time.Second), 1)
 	require.Empty(t, r.admit(time.Second))
 
@@ -164,7 +176,7 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 	for n := range uint32(50) {
 		r.ask(n)
 	}
-	require.Equal(t, turnOver, r.ask(first[3]).state)
+	require.ErrorIs(t, r.ask(first[3]).err, domain.ErrPlaceLost)
 	require.Empty(t, r.admit(lateOrder-time.Millisecond), "the order of a purchase in time may not be committed yet")
 	require.Len(t, r.admit(time.Second), 1, "of the first four, one had neither bought nor left")
 }
@@ -224,23 +236,23 @@ func TestLateServerAgrees(t *testing.T) {
 	for n := range uint32(30) {
 		a, b := r.ask(n), late.ask(n)
 		require.Equal(t, a.ahead, b.ahead, n)
-		require.Equal(t, a.expires, b.expires, n)
-		require.Equal(t, a.state, b.state, n)
+		require.Equal(t, a.ExpiresAt, b.ExpiresAt, n)
+		require.Equal(t, a.State, b.State, n)
 	}
 	late.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: first[:1]})
-	require.Equal(t, turnOver, late.ask(first[0]).state)
+	require.ErrorIs(t, late.ask(first[0]).err, domain.ErrPlaceLost)
 }
 
 // Leaving in the lobby leaves a gap in the line.
 func TestLeavingLobby(t *testing.T) {
 	r := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-time.Minute), room: domain.Room{VoucherID: 1, Joined: 3}}
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{1}})
-	require.Equal(t, turnOver, r.ask(1).state)
+	require.ErrorIs(t, r.ask(1).err, domain.ErrPlaceLost)
 	require.Equal(t, Stats{Lobby: 2, Left: 1}, r.stats(r.now))
 	r.room.StartedAt, r.room.Size, r.room.Stock = start, 3, 10
 	r.now = start
 	r.read()
-	require.Equal(t, turnOver, r.ask(1).state)
+	require.ErrorIs(t, r.ask(1).err, domain.ErrPlaceLost)
 	require.Equal(t, 1, r.ask(0).ahead+r.ask(2).ahead)
 }
 
@@ -250,14 +262,14 @@ func TestNoEstimateWithoutFreeUnit(t *testing.T) {
 	r.room.Stock = 2
 	r.read()
 	last := LobbyOrder(r.room.Seed, 3)[2]
-	require.Positive(t, r.ask(last).eta)
+	require.Positive(t, r.ask(last).ETA)
 
 	require.Len(t, r.admit(time.Second), 2)
-	require.Zero(t, r.ask(last).eta)
+	require.Zero(t, r.ask(last).ETA)
 
 	r.now = r.now.Add(r.sale.Entry.PassTTL + lateOrder)
 	r.read()
-	require.Positive(t, r.ask(last).eta)
+	require.Positive(t, r.ask(last).ETA)
 }
 
 // The interval between questions grows with the time until the turn, and nobody is told to ask before the start.
@@ -269,9 +281,9 @@ func TestPollInterval(t *testing.T) {
 		require.GreaterOrEqual(t, poll, want-want/100, position)
 		require.LessOrEqual(t, poll, want*3/2, position)
 	}
-	require.Equal(t, 500*time.Second+time.Second/10, r.ask(order[5000-1]).eta.Round(time.Second/10)+time.Second/10)
+	require.Equal(t, int64(500), r.ask(order[5000-1]).ETA)
 	r.sale.Entry.Paused = true
-	require.Zero(t, r.ask(order[0]).eta)
+	require.Zero(t, r.ask(order[0]).ETA)
 
 	lobby := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-10 * time.Second), room: domain.Room{VoucherID: 1, Joined: 1}}
 	lobby.read()
@@ -294,7 +306,7 @@ func TestBuyersAroundOneThatLeft(t *testing.T) {
 	ahead := len(order)
 	gone := r.numberAt(15_000)
 	r.leave(gone)
-	require.Equal(t, turnOver, r.ask(gone).state)
+	require.ErrorIs(t, r.ask(gone).err, domain.ErrPlaceLost)
 	require.Equal(t, 14_000-ahead, r.ask(r.numberAt(14_000)).ahead)
 }
 
@@ -326,7 +338,7 @@ func TestAdmissionReadBeforeStart(t *testing.T) {
 	r.room.StartedAt, r.room.Size, r.room.Seed = start, 20, [32]byte{7}
 	r.read()
 	for position, n := range order {
-		require.Equal(t, position < len(first), !r.ask(n).expires.IsZero(), "position %d", position)
+		require.Equal(t, position < len(first), !r.ask(n).ExpiresAt.IsZero(), "position %d", position)
 	}
 }
 
@@ -361,11 +373,11 @@ func TestLateServerAgreesOnOutage(t *testing.T) {
 	late.read(admitted(0, 33), admitted(1, 34))
 	late.read(outage)
 	late.read()
-	require.Equal(t, turnOver, late.ask(order[0]).state, "it expired before the outage was known")
-	require.Equal(t, at(66), late.ask(order[1]).expires)
+	require.ErrorIs(t, late.ask(order[0]).err, domain.ErrPlaceLost, "it expired before the outage was known")
+	require.Equal(t, at(66), late.ask(order[1]).ExpiresAt)
 	late.now = at(66)
 	late.read()
-	require.Equal(t, turnOver, late.ask(order[1]).state, "without a further heartbeat")
+	require.ErrorIs(t, late.ask(order[1]).err, domain.ErrPlaceLost, "without a further heartbeat")
 	late.now = at(66).Add(lateOrder)
 	late.room.Heartbeat = late.now
 	late.read()
@@ -380,21 +392,21 @@ func TestPauseKeepsTurn(t *testing.T) {
 	r.read()
 	r.now = r.now.Add(time.Minute)
 	r.read()
-	require.Equal(t, turnSuspended, r.ask(turns[0]).state, "an outage")
+	require.ErrorIs(t, r.ask(turns[0]).err, domain.ErrUnavailable, "an outage")
 	r.sale.Entry.Paused = true
 	first := r.ask(turns[0])
-	require.Equal(t, Waiting, first.state)
+	require.Equal(t, Waiting, first.State)
 	require.Zero(t, first.ahead)
 	require.GreaterOrEqual(t, first.poll, minPoll)
 
 	// Until the end is read.
 	r.pause()
 	r.sale.Entry.Paused = false
-	require.Equal(t, Waiting, r.ask(turns[0]).state)
+	require.Equal(t, Waiting, r.ask(turns[0]).State)
 	resumed := domain.RoomEvent{VoucherID: 1, Kind: domain.RoomResumed, Since: r.room.Heartbeat, At: r.now}
 	r.room.Heartbeat = r.now
 	r.read(resumed)
-	require.Equal(t, Admitted, r.ask(turns[0]).state)
+	require.Equal(t, Admitted, r.ask(turns[0]).State)
 }
 
 func TestStatsFollowTheRoom(t *testing.T) {

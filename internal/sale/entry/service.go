@@ -1,8 +1,8 @@
 package entry
 
 import (
+	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"time"
@@ -50,10 +50,6 @@ const (
 	Lobby    State = "lobby"    // waits for the start
 	Waiting  State = "waiting"  // waits for the turn
 	Admitted State = "admitted" // may buy
-
-	// The states of a place in a room that are answered by an error.
-	turnOver      State = "over"      // the buyer left, or the pass has expired
-	turnSuspended State = "suspended" // no server can sell; the pass is extended by that time
 )
 
 // Admission is the answer to a buyer at the entry.
@@ -182,14 +178,18 @@ func (s *Service) place(ctx context.Context, userID int64, v *domain.Voucher, l 
 			return Admission{}, place.Err
 		}
 
-		t := l.poll(place.Value, v.Sale, s.Rooms.clock.now())
-		missed := t.state == turnOver || record.HasUsed(t.round)
-		if !missed || request.Lost >= 0 {
-			return s.admission(userID, v, place.Value, t)
+		a, round, err := l.poll(place.Value, v.Sale, s.Rooms.clock.now())
+		missed := errors.Is(err, domain.ErrPlaceLost) || record.HasUsed(round)
+		if missed && request.Lost < 0 {
+			// The turn of the user is over; the next place is at the end of the line.
+			request.Lost = int64(place.Value)
+			continue
 		}
 
-		// The turn of the user is over; the next place is at the end of the line.
-		request.Lost = int64(place.Value)
+		if err != nil {
+			return Admission{}, err
+		}
+		return s.withProofs(a, userID, v, round), nil
 	}
 }
 
@@ -261,50 +261,21 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	}
 
 	// The buyer counts as present in a sale that is sold out, too: units may come back.
-	t := l.poll(number, v.Sale, s.Rooms.clock.now())
-	if err := s.checkRoom(v); err != nil {
+	a, round, lost := l.poll(number, v.Sale, s.Rooms.clock.now())
+	if err := cmp.Or(s.checkRoom(v), lost); err != nil {
 		return Admission{}, err
 	}
 
-	return s.admission(userID, v, number, t)
+	return s.withProofs(a, userID, v, round), nil
 }
 
-func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t turn) (Admission, error) {
-	switch t.state {
-	case turnOver:
-		return Admission{}, domain.ErrPlaceLost
-	case turnSuspended:
-		return Admission{}, domain.ErrUnavailable
-	case Lobby, Waiting, Admitted:
+// withProofs adds the ticket of the place, and the pass of an admitted user.
+func (s *Service) withProofs(a Admission, userID int64, v *domain.Voucher, round uint32) Admission {
+	a.Ticket = s.Tickets.Issue(userID, v.ID, a.Lobby.Number)
+	if a.State == Admitted {
+		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, round, a.ExpiresAt)
 	}
-
-	a := Admission{
-		State:   t.state,
-		Ticket:  s.Tickets.Issue(userID, v.ID, number),
-		Paused:  v.Sale.Entry.Paused,
-		Message: v.Sale.Entry.Message,
-		Poll:    t.poll.Milliseconds(),
-		Lobby:   &LobbyPlace{Number: number, Size: t.size},
-	}
-
-	if t.size > 0 {
-		a.Lobby.Seed = hex.EncodeToString(t.seed[:])
-	}
-
-	if t.state == Admitted {
-		a.ExpiresAt = t.expires
-		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, t.round, t.expires)
-	}
-
-	if t.state == Waiting {
-		// A copy, so that only this moves to the heap.
-		ahead := t.ahead
-		a.Ahead = &ahead
-		a.Position = ahead + 1
-		a.ETA = int64((t.eta + time.Second - 1) / time.Second)
-	}
-
-	return a, nil
+	return a
 }
 
 // Leave gives up the place of a ticket. It does nothing if the user has no such place. Errors: domain.ErrEntryRequired
