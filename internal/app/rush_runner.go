@@ -167,6 +167,7 @@ func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin,
 			EndAt:       &domain.Time{Time: now.Add(rushWindow)},
 		},
 		Stock: &stock,
+		Force: true,
 	})
 	return v.ID, err
 }

@@ -166,9 +166,11 @@ type Checklist struct {
 	Warnings []FieldError `json:"warnings"`
 }
 
-// CheckOffer returns the checklist of a voucher apart from its sale: shop, prices, currency and picture.
-func (v *Voucher) CheckOffer(shopExists bool) Checklist {
-	var problems, warnings InvalidError
+// Checklist returns the checklist of the voucher at now. payTimeout applies to a sale without one of its own.
+func (v *Voucher) Checklist(shopExists bool, payTimeout time.Duration, now time.Time) Checklist {
+	// Empty lists, not null.
+	problems := InvalidError{Fields: []FieldError{}}
+	warnings := InvalidError{Fields: []FieldError{}}
 	problems.AddIf(!shopExists, "shop_id", "is not the id of a shop")
 
 	switch {
@@ -183,6 +185,32 @@ func (v *Voucher) CheckOffer(shopExists bool) Checklist {
 	// "no currency" and "for tests" of ISO 4217.
 	problems.AddIf(v.Currency == "XXX" || v.Currency == "XTS", "currency", "is not a currency in which buyers can pay")
 	warnings.AddIf(v.ImageID == "", "image_id", "is missing: the sale has no picture")
+	problems.AddIf(v.ValidUntil != nil && !v.ValidUntil.After(now), "valid_until", "is over")
+
+	if v.Sale == nil {
+		return Checklist{problems.Fields, warnings.Fields}
+	}
+
+	switch {
+	case !v.Sale.EndAt.After(now):
+		problems.Add("end_at", "is over")
+	case !v.Sale.BeginAt.After(now):
+		warnings.Add("begin_at", "is over: the sale begins at once")
+	}
+
+	// That a sale is off is not the fault of its fields.
+	draft := *v
+	draft.Status = VoucherDraft
+	failure, warning := draft.CheckSale(payTimeout)
+	switch {
+	case v.Sale.Stock < 1:
+		problems.Add("stock", "must be more than 0")
+	case failure != "":
+		problems.Add("sale", "%s", failure)
+	case warning != "":
+		warnings.Add("sale", "%s", warning)
+	}
+
 	return Checklist{problems.Fields, warnings.Fields}
 }
 
@@ -295,6 +323,8 @@ type VoucherInput struct {
 	Currency *string `json:"currency"`
 	// Visible to admins only, until it is published.
 	Draft bool `json:"-"`
+	// Published even if its checklist has problems.
+	Force bool `json:"force"`
 }
 
 // DefaultCurrency is the currency of a voucher if the input names none.

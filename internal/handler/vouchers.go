@@ -275,7 +275,6 @@ func (a *api) createVoucher(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		domain.VoucherInput
 		Status *string `json:"status"`
-		Force  bool    `json:"force"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -285,12 +284,6 @@ func (a *api) createVoucher(c *gin.Context, claim *domain.Claim) error {
 	}
 
 	in.Draft = in.Status != nil
-	if !in.Draft && !in.Force {
-		if err := a.Vouchers.CheckNew(c.Request.Context(), in.VoucherInput); err != nil {
-			return err
-		}
-	}
-
 	v, err := a.Vouchers.Create(c.Request.Context(), claim, caller(c).UserID, in.VoucherInput)
 	if err != nil {
 		return err
@@ -363,14 +356,7 @@ func (a *api) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
 
 func (a *api) checklist(c *gin.Context, id int64) error {
 	list, err := a.Vouchers.Checklist(c.Request.Context(), id)
-	if err != nil {
-		return err
-	}
-
-	// Lists that are empty, not null.
-	list.Problems = append([]domain.FieldError{}, list.Problems...)
-	list.Warnings = append([]domain.FieldError{}, list.Warnings...)
-	return writeJSON(c, http.StatusOK, list)
+	return writeOK(c, list, err)
 }
 
 func (a *api) writeChanged(c *gin.Context, v domain.Voucher, err error) error {

@@ -17,21 +17,6 @@ func (s *Vouchers) Checklist(ctx context.Context, id int64) (domain.Checklist, e
 	return s.check(&v, exists), err
 }
 
-// CheckNew checks a voucher that would be published at once like a draft. Errors: *InvalidError with the problems, ErrUnavailable.
-func (s *Vouchers) CheckNew(ctx context.Context, in domain.VoucherInput) error {
-	v, err := in.Voucher(domain.Moment(s.cfg.Now()))
-	if err != nil {
-		return err
-	}
-
-	exists, err := s.shopExists(ctx, v.ShopID)
-	if err != nil {
-		return err
-	}
-
-	return (&domain.InvalidError{Fields: s.check(&v, exists).Problems}).Err()
-}
-
 func (s *Vouchers) shopExists(ctx context.Context, id int64) (bool, error) {
 	_, err := s.cfg.Store.Shop(ctx, id)
 	if errors.Is(err, domain.ErrNotFound) {
@@ -41,42 +26,7 @@ func (s *Vouchers) shopExists(ctx context.Context, id int64) (bool, error) {
 }
 
 func (s *Vouchers) check(v *domain.Voucher, shopExists bool) domain.Checklist {
-	list := v.CheckOffer(shopExists)
-	if v.ValidUntil != nil && !v.ValidUntil.After(s.cfg.Now()) {
-		list.Problems = append(list.Problems, domain.FieldError{Field: "valid_until", Detail: "is over"})
-	}
-	if v.Sale != nil {
-		s.checkSale(v, &list)
-	}
-	return list
-}
-
-func (s *Vouchers) checkSale(v *domain.Voucher, list *domain.Checklist) {
-	problems := domain.InvalidError{Fields: list.Problems}
-	warnings := domain.InvalidError{Fields: list.Warnings}
-	now := s.cfg.Now()
-	switch {
-	case !v.Sale.EndAt.After(now):
-		problems.Add("end_at", "is over")
-	case !v.Sale.BeginAt.After(now):
-		warnings.Add("begin_at", "is over: the sale begins at once")
-	}
-
-	// That a sale is off is not the fault of its fields.
-	draft := *v
-	draft.Status = domain.VoucherDraft
-	failure, warning := draft.CheckSale(s.cfg.PayTimeout)
-	switch {
-	case v.Sale.Stock < 1:
-		problems.Add("stock", "must be more than 0")
-	case failure != "":
-		problems.Add("sale", "%s", failure)
-	case warning != "":
-		warnings.Add("sale", "%s", warning)
-	}
-
-	list.Problems = problems.Fields
-	list.Warnings = warnings.Fields
+	return v.Checklist(shopExists, s.cfg.PayTimeout, s.cfg.Now())
 }
 
 // errPublished means that the voucher is on already.

@@ -487,7 +487,7 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		require.Equal(t, "new", show().Title)
 
 		shop, pay := domain.ID(1), int64(1)
-		env.Must(vouchers.Create(t.Context(), nil, 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}}))(t)
+		env.Must(vouchers.Create(t.Context(), nil, 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}, Force: true}))(t)
 		require.Len(t, list(), 2)
 
 		sales.MarkSoldOut(1)

@@ -61,11 +61,22 @@ func NewVouchers(cfg VouchersConfig) *Vouchers {
 	return &Vouchers{cfg: cfg, deep: semaphore.NewWeighted(maxDeep)}
 }
 
-// Create validates and publishes a voucher. Errors: *InvalidError, ErrUnavailable.
+// Create validates and stores a voucher. One that is published at once is checked like a draft, unless it has Force.
+// Errors: *InvalidError, ErrUnavailable.
 func (s *Vouchers) Create(ctx context.Context, claim *domain.Claim, admin int64, in domain.VoucherInput) (domain.Voucher, error) {
 	v, err := in.Voucher(domain.Moment(s.cfg.Now()))
 	if err != nil {
 		return domain.Voucher{}, err
+	}
+
+	if !in.Draft && !in.Force {
+		exists, err := s.shopExists(ctx, v.ShopID)
+		if err != nil {
+			return domain.Voucher{}, err
+		}
+		if problems := s.check(&v, exists).Problems; len(problems) > 0 {
+			return domain.Voucher{}, &domain.InvalidError{Fields: problems}
+		}
 	}
 
 	err = s.cfg.Store.CreateVoucher(ctx, claim, &v, domain.Actor{Kind: domain.ActorAdmin, ID: admin})

@@ -128,6 +128,7 @@ func (a *API) createSale(c *gin.Context) error {
 }
 
 func (a *API) create(c *gin.Context, in domain.VoucherInput) error {
+	in.Force = true
 	v, err := a.Vouchers.Create(c.Request.Context(), nil, a.Caller(c).UserID, in)
 	if err != nil {
 		return err
