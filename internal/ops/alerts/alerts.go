@@ -47,8 +47,8 @@ type Alerts struct {
 	FailingRefunds []FailingRefund `json:"failing_refunds"`
 	UnreadNotices  int64           `json:"unread_notices"`
 
-	// Reports whether the violations of a sale are known.
-	checked func(voucherID int64) bool
+	// The sales whose violations are known.
+	checked map[int64]bool
 }
 
 // FailingRefund is a refund that the provider has refused several times.
@@ -61,16 +61,15 @@ type FailingRefund struct {
 
 // Read returns the present alerts. Error: domain.ErrUnavailable (the database).
 func (c Collector) Read(ctx context.Context) (Alerts, error) {
-	violations, checkedAt := c.Reconciler.Violations()
+	checks := c.Reconciler.Checks()
 	a := Alerts{
-		Violations:     append([]reconcile.Violation{}, violations...),
+		Violations:     append([]reconcile.Violation{}, checks.Violations...),
 		FailingRefunds: []FailingRefund{},
-		checked:        c.Reconciler.Checked,
+		checked:        checks.Vouchers,
 	}
 
-	if !checkedAt.IsZero() {
-		checkedAt = domain.Moment(checkedAt)
-		a.CheckedAt = &checkedAt
+	if !checks.At.IsZero() {
+		a.CheckedAt = new(domain.Moment(checks.At))
 	}
 
 	var err error
@@ -168,7 +167,7 @@ func (a Alerts) each() []Alert {
 func (a Alerts) knows(alert Alert) bool {
 	switch alert.Kind {
 	case KindViolation:
-		return a.checked(alert.VoucherID)
+		return a.checked[alert.VoucherID]
 	case KindDeadLetters:
 		return a.DeadLetters != nil
 	case KindFailingEvents, KindFailingRefunds, KindUnreadNotices:

@@ -47,12 +47,20 @@ type Violation struct {
 	Detail    string `json:"detail"`
 }
 
-// Violations returns the violated invariants that the last round of Task knows, and when a round last compared
-// everything; the zero time stands for never.
-func (r *Reconciler) Violations() ([]Violation, time.Time) {
+// Checks are what the rounds of Task know about the invariants of sales.
+type Checks struct {
+	Violations []Violation
+	// When a round last compared everything; the zero time stands for never.
+	At time.Time
+	// The vouchers of that round.
+	Vouchers map[int64]bool
+}
+
+// Checks returns the results of the last rounds of Task.
+func (r *Reconciler) Checks() Checks {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.violations, r.checkedAt
+	return r.checks
 }
 
 // Watch makes the rounds of Task check vouchers besides those that they would check, such as sales that are over and had a
@@ -67,13 +75,6 @@ func (r *Reconciler) watchedVouchers() []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.watched
-}
-
-// Checked reports whether the last round of Task that compared everything has checked a voucher.
-func (r *Reconciler) Checked(id int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.checked[id]
 }
 
 func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
@@ -94,17 +95,17 @@ func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
 	defer r.mu.Unlock()
 
 	for _, v := range found {
-		if !slices.ContainsFunc(r.violations, func(w Violation) bool { return w.VoucherID == v.VoucherID && w.Invariant == v.Invariant }) {
+		if !slices.ContainsFunc(r.checks.Violations, func(w Violation) bool { return w.VoucherID == v.VoucherID && w.Invariant == v.Invariant }) {
 			r.cfg.Log.Error("an invariant is violated", "voucher_id", v.VoucherID, "invariant", string(v.Invariant), "detail", v.Detail)
 		}
 	}
 
-	r.violations = found
+	r.checks.Violations = found
 	if round.OK {
-		r.checkedAt = round.At
-		r.checked = make(map[int64]bool, len(states))
+		r.checks.At = round.At
+		r.checks.Vouchers = make(map[int64]bool, len(states))
 		for id := range states {
-			r.checked[id] = true
+			r.checks.Vouchers[id] = true
 		}
 	}
 }

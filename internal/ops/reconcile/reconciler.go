@@ -131,11 +131,8 @@ type Reconciler struct {
 	running chan struct{}
 
 	// Guards the results of Task.
-	mu         sync.Mutex
-	violations []Violation
-	checkedAt  time.Time
-	// The vouchers of the round at checkedAt.
-	checked map[int64]bool
+	mu     sync.Mutex
+	checks Checks
 	// See Watch.
 	watched []int64
 }

@@ -667,7 +667,7 @@ func TestFailedRebuildIsRepeatedSoon(t *testing.T) {
 	})
 }
 
-// TestInvariantFindingsAreReportedInEveryRound, until the invariant holds, even if the sale is over. Violations has them
+// TestInvariantFindingsAreReportedInEveryRound, until the invariant holds, even if the sale is over. Checks has them
 // too, and each is logged once.
 func TestInvariantFindingsAreReportedInEveryRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -677,8 +677,7 @@ func TestInvariantFindingsAreReportedInEveryRound(t *testing.T) {
 		round := func() map[Kind]int {
 			r := l.round()
 			l.r.publish(r, l.states)
-			_, checkedAt := l.r.Violations()
-			require.Equal(t, r.At, checkedAt)
+			require.Equal(t, r.At, l.r.Checks().At)
 			return r.Findings
 		}
 		l.facts.BadSlots = domain.NewNamed([]domain.Holder{held(103, 1103)})
@@ -686,15 +685,13 @@ func TestInvariantFindingsAreReportedInEveryRound(t *testing.T) {
 		require.Equal(t, map[Kind]int{KindI2: 1}, round(), "a round without a snapshot")
 		l.sales = nil
 		require.Equal(t, map[Kind]int{KindI2: 1}, round())
-		found, _ := l.r.Violations()
-		require.Equal(t, KindI2, env.Only(t, found).Invariant)
+		require.Equal(t, KindI2, env.Only(t, l.r.Checks().Violations).Invariant)
 		require.Equal(t, 1, strings.Count(log.String(), "an invariant is violated"), log.String())
 
 		l.facts.BadSlots = domain.Named{}
 		time.Sleep(snapshotInterval)
 		require.Empty(t, round())
-		found, _ = l.r.Violations()
-		require.Empty(t, found)
+		require.Empty(t, l.r.Checks().Violations)
 		require.Empty(t, round())
 		require.Empty(t, l.states)
 	})
