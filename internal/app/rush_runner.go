@@ -81,25 +81,43 @@ func (r *rushRunner) close(ctx context.Context) {
 	r.stop(ctx, errShutdown)
 }
 
-// Start implements domain.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends.
+// Start implements domain.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends. A call
+// during the creation of a sale waits for it, which is the time of one transaction.
 func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64, plan domain.RushPlan) (domain.Rush, error) {
-	running, err := r.begin(ctx, plan)
-	if err != nil {
-		return domain.Rush{}, err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	switch {
+	case r.url == "":
+		return domain.Rush{}, domain.ErrUnavailable
+	case r.last.State == domain.RushRunning:
+		return domain.Rush{}, domain.ErrInvalidState
 	}
 
 	id, err := r.createSale(ctx, claim, admin, plan.Stock)
 	if err != nil {
-		r.finish(func(last *domain.Rush) { *last = domain.Rush{State: domain.RushIdle} })
 		return domain.Rush{}, err
 	}
 
-	r.update(func(last *domain.Rush) { last.VoucherID = id })
-	started := r.Last()
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	url := r.url
+	r.begun = time.Now()
+	r.cancel = cancel
+	r.done = done
+	r.last = domain.Rush{
+		State:     domain.RushRunning,
+		VoucherID: id,
+		Buyers:    plan.Buyers,
+		Stock:     plan.Stock,
+	}
 
 	go func() {
-		err := errors.Join(r.run(running, id, plan), r.endSale(running, admin, id))
-		r.finish(func(last *domain.Rush) {
+		defer close(done)
+		defer cancel(nil)
+
+		err := errors.Join(r.run(running, url, id, plan), r.endSale(running, admin, id))
+		r.update(func(last *domain.Rush) {
 			last.State = domain.RushDone
 			last.Took = domain.Milliseconds(time.Since(r.begun))
 			if err != nil {
@@ -110,49 +128,13 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 		})
 	}()
 
-	return started, nil
-}
-
-// begin marks a rush as running and returns its context. Errors: domain.ErrUnavailable if the server is not listening,
-// ErrInvalidState if a rush is running.
-func (r *rushRunner) begin(ctx context.Context, plan domain.RushPlan) (context.Context, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
-	switch {
-	case r.url == "":
-		return nil, domain.ErrUnavailable
-	case r.last.State == domain.RushRunning:
-		return nil, domain.ErrInvalidState
-	}
-
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r.last = domain.Rush{
-		State:  domain.RushRunning,
-		Buyers: plan.Buyers,
-		Stock:  plan.Stock,
-	}
-
-	r.begun = time.Now()
-	r.cancel = cancel
-	r.done = make(chan struct{})
-	return ctx, nil
+	return r.last, nil
 }
 
 func (r *rushRunner) update(change func(*domain.Rush)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.last)
-}
-
-// finish is update for the final state, and releases the callers of stop.
-func (r *rushRunner) finish(change func(*domain.Rush)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change(&r.last)
-	r.cancel(nil)
-	// Under the lock: begin replaces r.done.
-	close(r.done)
 }
 
 func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin, stock int64) (int64, error) {
@@ -179,11 +161,11 @@ func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
 	return err
 }
 
-func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushPlan) error {
+func (r *rushRunner) run(ctx context.Context, url string, voucherID int64, plan domain.RushPlan) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rushTimeout, errRushTimeout)
 	defer cancel()
 
-	err := r.simulate(ctx, voucherID, plan)
+	err := r.simulate(ctx, url, voucherID, plan)
 	if err != nil && ctx.Err() != nil {
 		// It explains the error.
 		return context.Cause(ctx)
@@ -191,17 +173,14 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushP
 	return err
 }
 
-func (r *rushRunner) simulate(ctx context.Context, voucherID int64, plan domain.RushPlan) error {
+func (r *rushRunner) simulate(ctx context.Context, url string, voucherID int64, plan domain.RushPlan) error {
 	seeded, err := SeedBuyers(ctx, r.store, r.tokens, plan.Buyers)
 	if err != nil {
 		return fmt.Errorf("seed the buyers: %w", err)
 	}
 
 	parallel := min(plan.Buyers, rushParallel)
-	r.mu.Lock()
-	client, err := rush.NewClient(r.url, parallel)
-	r.mu.Unlock()
-
+	client, err := rush.NewClient(url, parallel)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,8 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	t.Parallel()
 	r := newRushRunner(nil, nil, nil)
 	r.setURL("http://127.0.0.1:1")
-	running := env.Must(r.begin(t.Context(), domain.RushPlan{Buyers: 1, Stock: 1}))(t) // never finished
+	running, cancel := context.WithCancelCause(t.Context())
+	r.last.State, r.cancel = domain.RushRunning, cancel // without an end
 	r.close(env.Cancelled(t.Context()))
 	require.ErrorIs(t, context.Cause(running), errShutdown)
 	env.Fails(r.Start(t.Context(), nil, 1, domain.RushPlan{Buyers: 1, Stock: 1}))(t, domain.ErrUnavailable)
