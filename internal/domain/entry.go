@@ -183,10 +183,10 @@ func setRate(e *Entry, rate *int, field string, bad *InvalidError) {
 // RoomChange changes the waiting room of a sale while it is in use. Nil fields stay unchanged.
 type RoomChange struct {
 	// Void all passes of the sale; also in mode pass.
-	Revoke  bool
-	Paused  *bool
-	Rate    *int
-	Message *string
+	Revoke  bool    `json:"revoke"`
+	Paused  *bool   `json:"paused"`
+	Rate    *int    `json:"rate"`
+	Message *string `json:"message"`
 }
 
 // Apply validates the change and applies it to the entry of a sale. Errors: *InvalidError, ErrInvalidState (the mode

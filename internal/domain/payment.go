@@ -71,14 +71,14 @@ type SalePayment struct {
 
 // OutsideReturn records that the money of a payment was returned by other means than its provider, such as a transfer.
 type OutsideReturn struct {
-	OrderID int64
+	OrderID int64 `json:"-"`
 	// The ref of the payment.
-	Ref    string
-	Reason string
-	By     Actor
-	At     time.Time
+	Ref    string    `json:"provider_ref"`
+	Reason string    `json:"reason"`
+	By     Actor     `json:"-"`
+	At     time.Time `json:"-"`
 	// The claim of the request; nil if it has no key.
-	Claim *Claim
+	Claim *Claim `json:"-"`
 }
 
 // Validate returns an *InvalidError if the record is not acceptable for any payment.

@@ -34,12 +34,12 @@ func (n UnreadNotice) Content() [sha256.Size]byte {
 
 // NoticeClosing closes an unread notice after an operator has settled what it is about.
 type NoticeClosing struct {
-	ID     int64
-	Reason string
-	By     Actor
-	At     time.Time
+	ID     int64     `json:"-"`
+	Reason string    `json:"reason"`
+	By     Actor     `json:"-"`
+	At     time.Time `json:"-"`
 	// The claim of the request; nil if it has no key.
-	Claim *Claim
+	Claim *Claim `json:"-"`
 }
 
 // NoticeFilter selects unread notices.

@@ -195,21 +195,17 @@ func (a *api) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error)
 }
 
 func (a *api) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {
-	var in struct {
-		Ref    string `json:"provider_ref"`
-		Reason string `json:"reason"`
+	r := domain.OutsideReturn{
+		OrderID: id,
+		By:      adminOf(c),
+		Claim:   claim,
 	}
-	if err := bind(c, &in); err != nil {
+	if err := bind(c, &r); err != nil {
 		return err
 	}
 
-	p, err := a.Payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
-		OrderID: id,
-		Ref:     domain.Pasted(in.Ref),
-		Reason:  in.Reason,
-		By:      adminOf(c),
-		Claim:   claim,
-	})
+	r.Ref = domain.Pasted(r.Ref)
+	p, err := a.Payments.ReturnOutside(c.Request.Context(), r)
 	return writeOK(c, newAdminPaymentOut(&p), err)
 }
 

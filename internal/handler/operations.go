@@ -109,25 +109,21 @@ func (a *api) listNotices(c *gin.Context) error {
 }
 
 func (a *api) closeNotice(c *gin.Context, claim *domain.Claim, id int64) error {
-	var in struct {
-		Reason string `json:"reason"`
+	closing := domain.NoticeClosing{
+		ID:    id,
+		By:    adminOf(c),
+		At:    domain.Moment(a.Now()),
+		Claim: claim,
 	}
-	if err := bind(c, &in); err != nil {
+	if err := bind(c, &closing); err != nil {
 		return err
 	}
 
-	if err := domain.CheckReason(&in.Reason); err != nil {
+	if err := domain.CheckReason(&closing.Reason); err != nil {
 		return err
 	}
 
-	err := a.Store.CloseNotice(c.Request.Context(), domain.NoticeClosing{
-		ID:     id,
-		Reason: in.Reason,
-		By:     adminOf(c),
-		At:     domain.Moment(a.Now()),
-		Claim:  claim,
-	})
-	return writeNoContent(c, err)
+	return writeNoContent(c, a.Store.CloseNotice(c.Request.Context(), closing))
 }
 
 type eventBody struct {

@@ -320,17 +320,12 @@ func (a *api) deleteVoucher(c *gin.Context, id int64) error {
 }
 
 func (a *api) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
-	var in struct {
-		Revoke  bool    `json:"revoke"`
-		Paused  *bool   `json:"paused"`
-		Rate    *int    `json:"rate"`
-		Message *string `json:"message"`
-	}
-	if err := bind(c, &in); err != nil {
+	var ch domain.RoomChange
+	if err := bind(c, &ch); err != nil {
 		return err
 	}
 
-	v, err := a.Vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
+	v, err := a.Vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, ch)
 	return a.writeChanged(c, v, err)
 }
 
