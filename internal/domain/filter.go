@@ -84,10 +84,3 @@ type StaffFilter struct {
 	Search string
 	Page   Page
 }
-
-// OrderFilter selects the orders of a user.
-type OrderFilter struct {
-	UserID int64
-	Status OrderStatus // 0: any
-	Page   Page
-}

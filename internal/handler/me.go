@@ -182,7 +182,7 @@ func (a *api) exportOrders(w *exportWriter, userID int64) {
 	var events map[int64][]domain.EventRecord
 
 	read := func(before int64) ([]domain.Order, error) {
-		orders, err := a.Orders.List(ctx, domain.OrderFilter{UserID: userID, Page: pageBefore(before)})
+		orders, err := a.Orders.List(ctx, userID, 0, pageBefore(before))
 		if err != nil {
 			return nil, err
 		}

@@ -159,15 +159,11 @@ func writeMoved(c *gin.Context, o domain.Order, err error) error {
 func (a *api) listOrders(c *gin.Context) error {
 	q := &query{c: c}
 	page := q.page(a.CursorKeys)
-	f := domain.OrderFilter{
-		UserID: caller(c).UserID,
-		Status: q.orderStatus(),
-		Page:   page.Page,
-	}
+	status := q.orderStatus()
 	if q.err != nil {
 		return q.err
 	}
 
-	orders, err := a.Orders.List(c.Request.Context(), f)
+	orders, err := a.Orders.List(c.Request.Context(), caller(c).UserID, status, page.Page)
 	return writeOK(c, newList(page, orders, newOrderOut, orderID), err)
 }

@@ -14,27 +14,29 @@ import (
 	"seckill/internal/service"
 )
 
-// FindOrders implements service.SearchStore. Each kind of search walks one index from its newest end, so a page costs the same
+// FindOrders implements service.OrderStore. Each kind of search walks one index from its newest end, so a page costs the same
 // with millions of orders as with a hundred. By time, at most the orders of the query's ids that were placed outside
 // of it are skipped, and by status and time those of longestPayTimeout.
 func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain.Order, error) {
-	orders, err := run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Order, error) {
-		switch {
-		case q.ID != 0:
-			return find(tx.Model(&orderRow{}), q)
-		case len(q.Users) > 0:
-			// A user has few orders.
-			return find(s.ordersByIndex(tx, sqldb.UKUserVoucherSlot), q)
-		case len(q.Vouchers) > 0:
-			return s.findByVoucher(tx, q)
-		case q.Status != 0:
-			return s.findByStatus(tx, q)
-		}
+	var orders []domain.Order
+	var err error
+	reader := s.db.Reader(ctx)
+	switch {
+	case q.ID != 0:
+		orders, err = find(reader.Model(&orderRow{}), q)
+	case len(q.Users) > 0:
+		// A user has few orders.
+		orders, err = find(s.ordersByIndex(reader, sqldb.UKUserVoucherSlot), q)
+	case len(q.Vouchers) > 0:
+		orders, err = run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Order, error) { return s.findByVoucher(tx, q) })
+	case q.Status != 0:
+		orders, err = run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Order, error) { return s.findByStatus(tx, q) })
+	default:
+		orders, err = find(reader.Model(&orderRow{}), q)
+	}
 
-		return find(tx.Model(&orderRow{}), q)
-	})
 	if err != nil {
-		return nil, err
+		return nil, s.db.Translate(err)
 	}
 
 	return orders, s.AddOffers(ctx, orders)

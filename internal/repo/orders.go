@@ -85,21 +85,6 @@ func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64
 	return users, s.db.Translate(err)
 }
 
-// ListOrders implements service.OrderStore.
-func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
-	q := newest(s.db.Reader(ctx).Model(&orderRow{}).Where("user_id = ?", f.UserID), f.Page)
-	if f.Status != 0 {
-		q = q.Where("status = ?", f.Status)
-	}
-
-	orders, err := list[domain.Order](s, q)
-	if err != nil {
-		return nil, err
-	}
-
-	return orders, s.AddOffers(ctx, orders)
-}
-
 // SaleRecords implements entry.UnpaidStore. An order that was cancelled at or after its deadline counts as expired:
 // whether the buyer or the closer comes first makes no difference.
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/service"
 	"seckill/test/env"
 )
 
@@ -259,7 +260,7 @@ func TestOffers(t *testing.T) {
 		env.Must(placeOrder(ctx, s, newOrder(3, 12, v.ID), 1))(t) // as an earlier release does
 
 		reader := newStore(s.DB)
-		orders := env.Must(reader.ListOrders(ctx, domain.OrderFilter{UserID: 10, Page: domain.Page{Limit: 9}}))(t)
+		orders := env.Must(reader.FindOrders(ctx, service.SearchQuery{Users: []int64{10}, Page: domain.Page{Limit: 9}}))(t)
 		require.Equal(t, offer, orders[0].Offer)
 		unstored := []domain.Order{
 			{ID: 3, VoucherID: v.ID}, {ID: 2, VoucherID: v.ID, OfferID: later.ID}, {ID: 1, VoucherID: v.ID, OfferID: offer.ID},

@@ -1,8 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -31,14 +33,14 @@ func (s *Orders) Cancel(ctx context.Context, claim *domain.Claim, by domain.Acto
 // alone. An order that is still queued expires after its time to pay. Error: ErrUnavailable.
 func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
 	buyer := domain.Actor{Kind: domain.ActorBuyer, ID: userID}
-	f := domain.OrderFilter{
-		UserID: userID,
+	q := SearchQuery{
+		Users:  []int64{userID},
 		Status: domain.OrderPendingPayment,
 		Page:   domain.Page{Limit: domain.MaxPageSize},
 	}
 
 	for {
-		orders, err := s.cfg.Store.ListOrders(ctx, f)
+		orders, err := s.cfg.Store.FindOrders(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -47,7 +49,7 @@ func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
 			if _, err := s.Cancel(ctx, nil, buyer, o.ID); err != nil && !errors.Is(err, domain.ErrInvalidState) {
 				return err
 			}
-			f.Page.Before = o.ID
+			q.Page.Before = o.ID
 		}
 
 		if len(orders) < domain.MaxPageSize {
@@ -178,46 +180,58 @@ func (s *Orders) Follow(ctx context.Context, userID int64, was domain.Order) (do
 	return s.Get(ctx, userID, was.ID)
 }
 
-// List returns a page of a user's orders, newest first. Error: ErrUnavailable.
-func (s *Orders) List(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
-	var waiting, stored []domain.Order
-	var err error
-	if f.Status == 0 || !f.Status.Stored() {
-		// Tickets are read before the store, so that an order committed between the two reads is in the second.
-		if waiting, err = s.Unstored(ctx, f); err != nil {
-			return nil, err
-		}
-	}
+// List returns a page of a user's orders, newest first; of any status if that is 0. Error: ErrUnavailable.
+func (s *Orders) List(ctx context.Context, userID int64, status domain.OrderStatus, page domain.Page) ([]domain.Order, error) {
+	orders, err := s.Find(ctx, SearchQuery{
+		Users:  []int64{userID},
+		Status: status,
+		Page:   page,
+	})
 
-	if f.Status == 0 || f.Status.Stored() {
-		if stored, err = s.cfg.Store.ListOrders(ctx, f); err != nil {
-			return nil, err
-		}
+	for i := range orders {
+		orders[i] = s.withRedeemCode(orders[i])
 	}
-
-	for i := range stored {
-		stored[i] = s.withRedeemCode(stored[i])
-	}
-
-	return mergeOrders(stored, waiting, f.Page.Limit), nil
+	return orders, err
 }
 
-// Unstored returns the user's orders that wait in the queue or have failed, newest first. A zero status of f matches
-// both. Error: ErrUnavailable.
-func (s *Orders) Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
+// Find returns a page of the orders that match q, newest first, without redeem codes. Queued and failed admissions are included
+// only if q selects a single user, because Redis stores them by user. Errors: *InvalidError (the page), ErrUnavailable.
+func (s *Orders) Find(ctx context.Context, q SearchQuery) ([]domain.Order, error) {
+	var waiting, stored []domain.Order
+	var err error
+	if len(q.Users) == 1 && (q.Status == 0 || !q.Status.Stored()) {
+		// Tickets are read before the store, so that an order committed between the two reads is in the second.
+		if waiting, err = s.unstored(ctx, &q); err != nil {
+			return nil, err
+		}
+	}
+
+	if q.Status == 0 || q.Status.Stored() {
+		if stored, err = s.cfg.Store.FindOrders(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+
+	if len(waiting) == 0 {
+		return stored, nil
+	}
+	return mergeOrders(stored, waiting, q.Page.Limit), nil
+}
+
+// unstored returns the matching orders of the user that wait in the queue or have failed, newest first.
+func (s *Orders) unstored(ctx context.Context, q *SearchQuery) ([]domain.Order, error) {
 	if s.cfg.Queue == nil {
 		return nil, nil
 	}
 
-	all, err := s.cfg.Queue.Tickets(ctx, f.UserID)
+	all, err := s.cfg.Queue.Tickets(ctx, q.Users[0])
 	if err != nil {
 		return nil, err
 	}
 
 	var orders []domain.Order
-	for _, t := range all {
-		o := t.Order(s.cfg.PayTimeout)
-		if (f.Status == 0 || o.Status == f.Status) && (f.Page.Before == 0 || o.ID < f.Page.Before) {
+	for i := range all {
+		if o := all[i].Order(s.cfg.PayTimeout); q.matches(&o) {
 			orders = append(orders, o)
 		}
 	}
@@ -227,4 +241,12 @@ func (s *Orders) Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.O
 	}
 
 	return orders, s.cfg.Store.AddOffers(ctx, orders)
+}
+
+// mergeOrders adds the waiting orders to the stored ones, newest first. An order that was stored meanwhile is in both.
+func mergeOrders(stored, waiting []domain.Order, limit int) []domain.Order {
+	all := slices.Concat(stored, waiting)
+	slices.SortStableFunc(all, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
+	all = slices.CompactFunc(all, func(a, b domain.Order) bool { return a.ID == b.ID })
+	return all[:min(len(all), limit)]
 }

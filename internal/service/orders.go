@@ -33,8 +33,9 @@ type OrderStore interface {
 	Order(ctx context.Context, userID, id int64) (domain.Order, error)
 	BuyerStore
 	ShopStore
-	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
-	ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
+	// FindOrders returns a page of the orders that match q, newest first. A search by status alone, or by status and
+	// time, is sorted by ExpiresAt, any other by id. Errors: *InvalidError (the page), ErrUnavailable.
+	FindOrders(ctx context.Context, q SearchQuery) ([]domain.Order, error)
 	// KeepOffer stores an offer, unless it is stored. Orders refer to it for ever. It goes on until the given time, whether
 	// or not ctx ends. Error: ErrUnavailable.
 	KeepOffer(ctx context.Context, o *domain.Offer, until time.Time) error

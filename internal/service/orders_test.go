@@ -130,7 +130,7 @@ type moving struct {
 
 func (m *moving) move() { m.stored = true }
 
-func (m *moving) ListOrders(context.Context, domain.OrderFilter) ([]domain.Order, error) {
+func (m *moving) FindOrders(context.Context, SearchQuery) ([]domain.Order, error) {
 	defer m.move()
 	if m.stored {
 		return []domain.Order{m.order}, nil
@@ -143,17 +143,24 @@ func (m *moving) Tickets(context.Context, int64) ([]domain.Ticket, error) {
 	if m.stored {
 		return nil, nil
 	}
-	return []domain.Ticket{{Admission: domain.Admission{OrderID: m.order.ID, VoucherID: 7}}}, nil
+	return []domain.Ticket{
+		{Admission: domain.Admission{OrderID: 5, VoucherID: 8}, Failed: domain.ReasonSoldOut},
+		{Admission: domain.Admission{OrderID: m.order.ID, VoucherID: 7}},
+	}, nil
 }
 
-// An order that is committed during List is in the list once, with its new status.
+// An order that is committed during a search is found once, with its new status.
 func TestListDuringCommit(t *testing.T) {
 	for _, status := range []domain.OrderStatus{0, domain.OrderPendingPayment} {
 		m := &moving{order: domain.Order{ID: 3, VoucherID: 7, Status: domain.OrderPendingPayment}, stored: status == domain.OrderPendingPayment}
 		s := NewOrders(OrdersConfig{Store: m, Queue: m, PayTimeout: time.Minute})
-		list := env.Must(s.List(t.Context(), domain.OrderFilter{UserID: 1, Status: status, Page: domain.Page{Limit: 20}}))(t)
+		list := env.Must(s.Find(t.Context(), SearchQuery{Users: []int64{1}, Vouchers: []int64{7}, Status: status, Page: domain.Page{Limit: 20}}))(t)
 		require.Equal(t, []domain.Order{m.order}, list, "status %d", status)
 	}
+
+	s := NewOrders(OrdersConfig{Store: &moving{}, Queue: &moving{}})
+	failed := env.Must(s.List(t.Context(), 1, domain.OrderFailed, domain.Page{Limit: 20}))(t)
+	require.EqualValues(t, 5, env.Only(t, failed).ID)
 }
 
 // An order is returned as queued only if the store does not have it. While the store is unavailable, it may be stored.
@@ -171,54 +178,22 @@ func TestGetQueuedOrder(t *testing.T) {
 	require.Equal(t, 1, reads, "following a queued order reads only its ticket")
 }
 
-// searched has a queued order of user 1 that is committed between two reads.
+// searched keeps the last query.
 type searched struct {
-	SearchStore
-	QueuedOrders
-
+	LiveOrders
 	asked SearchQuery
 }
 
-var waitingOrder = domain.Order{ID: 3, UserID: 1, VoucherID: 7, Status: domain.OrderQueued}
-
-func (m *searched) Unstored(context.Context, domain.OrderFilter) ([]domain.Order, error) {
-	return []domain.Order{{ID: 5, UserID: 1, VoucherID: 8, Status: domain.OrderFailed}, waitingOrder}, nil
-}
-
-func (m *searched) FindOrders(_ context.Context, q SearchQuery) ([]domain.Order, error) {
+func (m *searched) Find(_ context.Context, q SearchQuery) ([]domain.Order, error) {
 	m.asked = q
-	stored := waitingOrder
-	stored.Status = domain.OrderPendingPayment
-	return []domain.Order{{ID: 4, UserID: 1, VoucherID: 7}, stored}, nil
-}
-
-func (m *searched) Phones(context.Context, []int64) (map[int64]string, error) {
-	return map[int64]string{1: "13800000001"}, nil
-}
-
-// An order that is committed between the reads of the queue and of the store is found once, as it is stored.
-func TestFindDuringCommit(t *testing.T) {
-	m := &searched{}
-	s := &Search{Store: m, Live: m, FirstID: func(time.Time) int64 { return 1 }}
-	found := env.Must(s.Find(t.Context(), SearchFilter{UserID: 1, Page: domain.Page{Limit: 3}}))(t)
-	var ids []int64
-	for _, o := range found {
-		ids = append(ids, o.ID)
-		require.Equal(t, "13800000001", o.Phone)
-	}
-	require.Equal(t, []int64{5, 4, 3}, ids)
-	require.Equal(t, domain.OrderPendingPayment, found[2].Status)
-
-	found = env.Must(s.Find(t.Context(), SearchFilter{UserID: 1, VoucherID: 8, Status: domain.OrderFailed, Page: domain.Page{Limit: 3}}))(t)
-	require.Len(t, found, 1)
-	require.EqualValues(t, 5, found[0].ID)
+	return nil, nil
 }
 
 // The times of a search become a range of ids. It has the orders of a server whose clock was set by ten minutes: the id of an
 // order comes from that clock, and the time of an order of a waiting room from the database.
 func TestTimesBecomeIDs(t *testing.T) {
 	m := &searched{}
-	s := &Search{Store: m, Live: m, FirstID: time.Time.Unix}
+	s := &Search{Live: m, FirstID: time.Time.Unix}
 	from := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	to := from.Add(time.Hour)
 	const step = 10 * time.Minute

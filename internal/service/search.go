@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -59,9 +58,6 @@ type ShopStore interface {
 
 // SearchStore reads the database. Error: ErrUnavailable, besides those given below.
 type SearchStore interface {
-	// FindOrders returns a page of the orders that match q, newest first. A search by status alone, or by status and
-	// time, is sorted by ExpiresAt, any other by id. Error: *InvalidError (the page).
-	FindOrders(ctx context.Context, q SearchQuery) ([]domain.Order, error)
 	// Order returns an order of any user if userID is 0. Error: ErrNotFound.
 	Order(ctx context.Context, userID, id int64) (domain.Order, error)
 	// CountOrders returns the number of the voucher's orders with a status, and the sum of their amounts.
@@ -79,10 +75,10 @@ type SearchStore interface {
 	VouchersByTitle(ctx context.Context, text string, most int) ([]int64, error)
 }
 
-// QueuedOrders gives access to orders that are not in the database: they wait in the queue or have failed.
-type QueuedOrders interface {
-	// Unstored returns such orders of a user, newest first. Error: ErrUnavailable.
-	Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
+// LiveOrders gives access to all orders: those in the database, and those that wait in the queue or have failed. Orders is
+// one.
+type LiveOrders interface {
+	Find(ctx context.Context, q SearchQuery) ([]domain.Order, error)
 	// Get returns an order of the user, stored or not. Errors: ErrNotFound, ErrUnavailable.
 	Get(ctx context.Context, userID, id int64) (domain.Order, error)
 }
@@ -96,7 +92,7 @@ type PhoneNumbers interface {
 // Search finds orders. It is safe for concurrent use.
 type Search struct {
 	Store  SearchStore
-	Live   QueuedOrders
+	Live   LiveOrders
 	Phones PhoneNumbers
 	Codes  domain.RedeemCodes
 	// FirstID returns the smallest id of orders that are placed at t or later.
@@ -118,8 +114,7 @@ var seededPhone = regexp.MustCompile(`^100[0-9]{8}$`)
 
 var phoneEnd = regexp.MustCompile(`^[0-9]{4}$`)
 
-// Find returns a page of the orders that match f, newest first. Queued and failed admissions are included only if f
-// selects a single user, because Redis stores them by user. Errors: *InvalidError, ErrUnavailable.
+// Find returns a page of the orders that match f, as Orders.Find does. Errors: *InvalidError, ErrUnavailable.
 func (s *Search) Find(ctx context.Context, f SearchFilter) ([]FoundOrder, error) {
 	q, err := s.resolve(ctx, f)
 	if errors.Is(err, domain.ErrNotFound) {
@@ -129,46 +124,23 @@ func (s *Search) Find(ctx context.Context, f SearchFilter) ([]FoundOrder, error)
 		return nil, err
 	}
 
-	var waiting []domain.Order
-	if len(q.Users) == 1 && (q.Status == 0 || !q.Status.Stored()) {
-		// Before the store is read, so that an order which is committed between the two reads is found.
-		waiting, err = s.Live.Unstored(ctx, domain.OrderFilter{
-			UserID: q.Users[0],
-			Status: q.Status,
-			Page:   q.Page,
-		})
-		if err != nil {
-			return nil, err
-		}
-
-		waiting = slices.DeleteFunc(waiting, func(o domain.Order) bool { return !q.matches(&o) })
-	}
-
-	var orders []domain.Order
-	if q.Status == 0 || q.Status.Stored() {
-		if orders, err = s.Store.FindOrders(ctx, q); err != nil {
-			return nil, err
-		}
-	}
-
-	if len(waiting) > 0 {
-		orders = mergeOrders(orders, waiting, q.Page.Limit)
+	orders, err := s.Live.Find(ctx, q)
+	if err != nil {
+		return nil, err
 	}
 
 	return s.withPhones(ctx, orders)
 }
 
-// mergeOrders adds the waiting orders to the stored ones, newest first. An order that was stored meanwhile is in both.
-func mergeOrders(stored, waiting []domain.Order, limit int) []domain.Order {
-	all := slices.Concat(stored, waiting)
-	slices.SortStableFunc(all, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
-	all = slices.CompactFunc(all, func(a, b domain.Order) bool { return a.ID == b.ID })
-	return all[:min(len(all), limit)]
-}
-
 func (q *SearchQuery) matches(o *domain.Order) bool {
-	return (q.ID == 0 || o.ID == q.ID) && (q.Vouchers == nil || slices.Contains(q.Vouchers, o.VoucherID)) &&
-		!o.CreatedAt.Before(q.From) && (q.To.IsZero() || o.CreatedAt.Before(q.To))
+	switch {
+	case q.ID != 0 && o.ID != q.ID, q.Page.Before > 0 && o.ID >= q.Page.Before:
+		return false
+	case q.Vouchers != nil && !slices.Contains(q.Vouchers, o.VoucherID), q.Status != 0 && o.Status != q.Status:
+		return false
+	}
+
+	return !o.CreatedAt.Before(q.From) && (q.To.IsZero() || o.CreatedAt.Before(q.To))
 }
 
 func (s *Search) resolve(ctx context.Context, f SearchFilter) (SearchQuery, error) {
