@@ -111,7 +111,7 @@ func (a *api) showFoundOrder(c *gin.Context) error {
 	}{newAdminOrderOut(&o, caller(c).Role), []adminPaymentOut{}}
 
 	if o.Status.Stored() {
-		payments, err := a.Payments.List(c.Request.Context(), o.UserID, o.ID)
+		payments, err := a.Payments.Store.Payments(c.Request.Context(), o.UserID, o.ID)
 		if err != nil {
 			return err
 		}
@@ -190,8 +190,8 @@ func (a *api) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error)
 	}
 
 	id := log[i].Actor.ID
-	phone, err := a.Search.PhoneOf(ctx, id)
-	return &redeemerOut{UserID: domain.ID(id), Phone: domain.MaskPhone(phone)}, err
+	phones, err := a.Search.Store.Phones(ctx, []int64{id})
+	return &redeemerOut{UserID: domain.ID(id), Phone: domain.MaskPhone(phones[id])}, err
 }
 
 func (a *api) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {

@@ -40,7 +40,7 @@ func (a *api) pay(c *gin.Context, claim *domain.Claim, id int64) error {
 }
 
 func (a *api) listPayments(c *gin.Context, id int64) error {
-	payments, err := a.Payments.List(c.Request.Context(), caller(c).UserID, id)
+	payments, err := a.Payments.Store.Payments(c.Request.Context(), caller(c).UserID, id)
 	return writeOK(c, list[domain.Payment]{Items: append([]domain.Payment{}, payments...)}, err)
 }
 

@@ -144,11 +144,12 @@ func (s *Orders) withRedeemCode(o domain.Order) domain.Order {
 	return o
 }
 
-// Get returns an order of the user. Errors: ErrNotFound (even if another user has the order), ErrUnavailable. If the
-// store cannot be read, a ticket of the order is not enough, because the order may be stored already.
+// Get returns an order of the user, or a stored one of any user if userID is 0. Errors: ErrNotFound (even if another user
+// has the order), ErrUnavailable. If the store cannot be read, a ticket of the order is not enough, because the order may
+// be stored already.
 func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error) {
 	o, err := s.cfg.Store.Order(ctx, userID, id)
-	if s.cfg.Queue == nil || !errors.Is(err, domain.ErrNotFound) {
+	if s.cfg.Queue == nil || userID == 0 || !errors.Is(err, domain.ErrNotFound) {
 		return s.withRedeemCode(o), err
 	}
 

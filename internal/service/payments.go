@@ -209,11 +209,6 @@ func (s *Payments) publish(ctx context.Context, settled domain.Settled) {
 	}
 }
 
-// List returns the payments of the user's order, oldest first. Errors: ErrNotFound, ErrUnavailable.
-func (s *Payments) List(ctx context.Context, userID, orderID int64) ([]domain.Payment, error) {
-	return s.Store.Payments(ctx, userID, orderID)
-}
-
 // Task processes due refunds.
 func (s *Payments) Task() loop.Task {
 	return loop.Every(refundEvery, "refund payments", s.RefundDue)

@@ -58,8 +58,6 @@ type ShopStore interface {
 
 // SearchStore reads the database. Error: ErrUnavailable, besides those given below.
 type SearchStore interface {
-	// Order returns an order of any user if userID is 0. Error: ErrNotFound.
-	Order(ctx context.Context, userID, id int64) (domain.Order, error)
 	// CountOrders returns the number of the voucher's orders with a status, and the sum of their amounts.
 	CountOrders(ctx context.Context, voucherID int64, status domain.OrderStatus) (n, amount int64, err error)
 	// OrderOfPayment returns the id of the order of a payment. Error: ErrNotFound.
@@ -79,7 +77,8 @@ type SearchStore interface {
 // one.
 type LiveOrders interface {
 	Find(ctx context.Context, q SearchQuery) ([]domain.Order, error)
-	// Get returns an order of the user, stored or not. Errors: ErrNotFound, ErrUnavailable.
+	// Get returns an order of the user, stored or not, or a stored one of any user if userID is 0. Errors: ErrNotFound,
+	// ErrUnavailable.
 	Get(ctx context.Context, userID, id int64) (domain.Order, error)
 }
 
@@ -288,11 +287,7 @@ func (s *Search) withPhones(ctx context.Context, orders []domain.Order) ([]Found
 // One returns an order of any user, without its redeem code. An order that is not in the database is found only if
 // userID is its user; otherwise userID may be 0. Errors: ErrNotFound, ErrUnavailable.
 func (s *Search) One(ctx context.Context, userID, id int64) (FoundOrder, error) {
-	o, err := s.Store.Order(ctx, userID, id)
-	if errors.Is(err, domain.ErrNotFound) && userID != 0 {
-		o, err = s.Live.Get(ctx, userID, id)
-	}
-
+	o, err := s.Live.Get(ctx, userID, id)
 	if err != nil {
 		return FoundOrder{}, err
 	}
@@ -326,10 +321,4 @@ func (s *Search) ByCode(ctx context.Context, userID int64, code string) (FoundOr
 	}
 
 	return o, err
-}
-
-// PhoneOf returns the phone number of a user, or "" if the user does not exist any more. Error: ErrUnavailable.
-func (s *Search) PhoneOf(ctx context.Context, userID int64) (string, error) {
-	phones, err := s.Store.Phones(ctx, []int64{userID})
-	return phones[userID], err
 }
