@@ -228,7 +228,7 @@ func TestMovesAreRecorded(t *testing.T) {
 func TestEventWaitsForItsOrder(t *testing.T) {
 	onEachSale(t, 2, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		created, due := newOrder(7, 1, v.ID), now.Add(-time.Hour)
-		e := newEventRow(created.ID, domain.EventCreated, now)
+		e := eventRow{OrderID: created.ID, OrderEvent: domain.OrderEvent{Type: domain.EventCreated, CreatedAt: now}}
 		e.Status, e.NextTryAt = domain.EventPending, &due
 		require.NoError(t, s.db.Writer(t.Context()).Create(&e).Error)
 		require.Empty(t, env.Must(s.ClaimEvents(t.Context(), 9, 0))(t)) // the lease ends at once

@@ -17,10 +17,6 @@ type eventRow struct {
 	OrderID int64
 }
 
-func newEventRow(orderID int64, of domain.EventType, at time.Time) eventRow {
-	return eventRow{OrderID: orderID, OrderEvent: domain.OrderEvent{Type: of, CreatedAt: at}}
-}
-
 func (eventRow) TableName() string { return "order_events" }
 
 func (r *eventRow) order() int64 { return r.OrderID }
@@ -34,12 +30,12 @@ func (s *Store) recordMove(tx *gorm.DB, m domain.Move, at time.Time, orderIDs ..
 		return nil
 	}
 
-	rows := make([]eventRow, len(orderIDs))
-	for i, id := range orderIDs {
-		rows[i] = newEventRow(id, m.Event(), at)
+	var values []any
+	for _, id := range orderIDs {
+		values = append(values, id, string(m.Event()), at, at)
 	}
 
-	return insertEvents(tx, rows)
+	return insertEvents(tx, values)
 }
 
 func (s *Store) recordPlaced(tx *gorm.DB, placed []*pendingInsert) error {
@@ -47,25 +43,20 @@ func (s *Store) recordPlaced(tx *gorm.DB, placed []*pendingInsert) error {
 		return nil
 	}
 
-	rows := make([]eventRow, len(placed))
-	for i, p := range placed {
-		rows[i] = newEventRow(p.row.ID, domain.EventCreated, p.row.CreatedAt)
+	values := make([]any, 0, 4*len(placed))
+	for _, p := range placed {
+		values = append(values, p.row.ID, string(domain.EventCreated), p.row.CreatedAt, p.row.CreatedAt)
 	}
 
-	return insertEvents(tx, rows)
+	return insertEvents(tx, values)
 }
 
-// insertEvents inserts pending events with one statement. Like batch.insert it does not use gorm. The first try is due
-// at once by the clock of this server; a clock that is ahead of the database's delays it.
-func insertEvents(tx *gorm.DB, rows []eventRow) error {
+// insertEvents inserts pending events with one statement, four values each. Like batch.insert it does not use gorm. The
+// first try is due at once by the clock of this server; a clock that is ahead of the database's delays it.
+func insertEvents(tx *gorm.DB, values []any) error {
 	const row = "(?,?,?,?)"
-	args := make([]any, 0, 4*len(rows))
-	for i := range rows {
-		r := &rows[i]
-		args = append(args, r.OrderID, string(r.Type), r.CreatedAt, r.CreatedAt)
-	}
 	_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context,
-		"INSERT INTO order_events (order_id, type, created_at, next_try_at) VALUES "+row+strings.Repeat(","+row, len(rows)-1), args...)
+		"INSERT INTO order_events (order_id, type, created_at, next_try_at) VALUES "+row+strings.Repeat(","+row, len(values)/4-1), values...)
 	return err
 }
 

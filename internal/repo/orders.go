@@ -29,18 +29,6 @@ func (orderRow) TableName() string { return "voucher_orders" }
 
 func (r *orderRow) keyExpired(at time.Time) bool { return at.Sub(r.CreatedAt) >= domain.KeyLife }
 
-// asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
-func (r *orderRow) asPlaced() domain.Order {
-	o := r.Order
-	o.Status = domain.OrderPendingPayment
-	o.PaidAt = nil
-	o.RedeemedAt = nil
-	o.CancelledAt = nil
-	o.RefundedAt = nil
-	o.Disputed = false
-	return o
-}
-
 func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 	return db.Model(&orderRow{}).Where("user_id = ? AND voucher_id = ? AND slot IS NOT NULL", userID, voucherID)
 }

@@ -291,7 +291,7 @@ func forgetKeys(tx *gorm.DB, ids []int64) error {
 func (p *pendingInsert) answerFrom(others userOrders) userOrders {
 	if earlier := others.withKeyOf(&p.row); earlier != nil && !earlier.keyExpired(p.row.CreatedAt) {
 		if bytes.Equal(earlier.IdemRequest, p.row.IdemRequest) {
-			*p.result = domain.Placed{Order: earlier.asPlaced(), Replayed: true}
+			*p.result = domain.Placed{Order: earlier.After(domain.EventCreated), Replayed: true}
 		} else {
 			p.fail(domain.ErrIdempotencyMismatch)
 		}
