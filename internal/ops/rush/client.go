@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
 )
 
@@ -248,11 +249,8 @@ type Order struct {
 // holdsUnit reports whether the order is active, which means that it holds a unit of the stock. A queued order does
 // not.
 func (o Order) holdsUnit() bool {
-	switch o.Status {
-	case "cancelled", "refunded", "failed", Queued:
-		return false
-	}
-	return true
+	status, _ := domain.ParseOrderStatus(o.Status)
+	return status.Active()
 }
 
 // Queued is the status of an order that is not committed yet. Its answer has only an ID and the status.
