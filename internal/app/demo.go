@@ -39,7 +39,7 @@ func demoAccounts(admin string, countries []string) []web.Account {
 //go:embed demo_pictures/*.jpg
 var demoPictures embed.FS
 
-// The sales that demoRenewal keeps going. A sale with another title is not one of them, even if it was.
+// The sales that renewDemo keeps going. A sale with another title is not one of them, even if it was.
 const (
 	dimSumID = 2
 	dimSum   = "Dim sum for two"

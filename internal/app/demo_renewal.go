@@ -13,46 +13,35 @@ type voucherChanger interface {
 	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error)) (domain.Voucher, error)
 }
 
-// demoRenewal moves the demo's sales that have ended to their next window, so that one is always running and one upcoming.
-// Sales that were renamed or unpublished are left alone.
-type demoRenewal struct {
-	store voucherChanger
-	// Is called after a sale was moved.
-	changed func(id int64)
-	now     func() time.Time
-}
-
 // errNotEnded ends a change of a sale that need not be moved.
 var errNotEnded = errors.New("the sale has not ended")
 
-func (r demoRenewal) run(ctx context.Context) error {
+// renewDemo moves the demo's sales that have ended at now to their next window, so that one is always running and one
+// upcoming, and calls changed after each. Sales that were renamed or unpublished are left alone.
+func renewDemo(ctx context.Context, store voucherChanger, now time.Time, changed func(id int64)) error {
+	renew := func(v *domain.Voucher) (string, error) {
+		if !isRenewed(v.Title) || v.Status != domain.VoucherOn || v.State(now) != domain.StateEnded {
+			return "", errNotEnded
+		}
+
+		before := v.Copy()
+		v.UpdatedAt = domain.Moment(now)
+		moveToNextWindow(v.Sale, now)
+		return before.Changes(v), nil
+	}
+
 	for _, id := range []int64{dimSumID, hotPotID} {
-		err := r.move(ctx, id)
+		_, err := store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, renew)
 
 		switch {
 		case err == nil:
-			r.changed(id)
+			changed(id)
 		case !errors.Is(err, errNotEnded) && !errors.Is(err, domain.ErrNotFound):
 			return err
 		}
 	}
 
 	return nil
-}
-
-func (r demoRenewal) move(ctx context.Context, id int64) error {
-	_, err := r.store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, func(v *domain.Voucher) (string, error) {
-		if !isRenewed(v.Title) || v.Status != domain.VoucherOn || v.State(r.now()) != domain.StateEnded {
-			return "", errNotEnded
-		}
-
-		before := v.Copy()
-		v.UpdatedAt = domain.Moment(r.now())
-		moveToNextWindow(v.Sale, r.now())
-		return before.Changes(v), nil
-	})
-
-	return err
 }
 
 func moveToNextWindow(s *domain.Sale, now time.Time) {

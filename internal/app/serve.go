@@ -235,11 +235,7 @@ func migrateAndSeed(e *Env, store *repo.Store) error {
 		e.Log.Info("demo data stored")
 	}
 
-	return demoRenewal{
-		store:   store,
-		changed: func(int64) {},
-		now:     time.Now,
-	}.run(ctx)
+	return renewDemo(ctx, store, time.Now(), func(int64) {})
 }
 
 type server struct {

@@ -512,12 +512,9 @@ func (w *wiring) configuredTasks(p *parts) ([]loop.Task, error) {
 	}
 
 	if w.cfg.IsDemo() {
-		renewal := demoRenewal{
-			store:   w.store,
-			changed: p.vouchers.Changed,
-			now:     w.now,
-		}
-		all = append(all, loop.Every(5*time.Second, "renew the sales of the demo", renewal.run))
+		all = append(all, loop.Every(5*time.Second, "renew the sales of the demo", func(ctx context.Context) error {
+			return renewDemo(ctx, w.store, w.now(), p.vouchers.Changed)
+		}))
 	}
 
 	// Elsewhere the rest of Redis fails with the counter.

@@ -299,10 +299,10 @@ func TestOneSaleIsAlwaysRunning(t *testing.T) {
 		require.EqualValues(t, i+1, vouchers[i].ID)
 	}
 	s, now, moved := &shelf{vouchers}, demoStart, 0
-	r := demoRenewal{store: s, changed: func(int64) { moved++ }, now: func() time.Time { return now }}
+	renew := func() error { return renewDemo(t.Context(), s, now, func(int64) { moved++ }) }
 
 	look := func() {
-		require.NoError(t, r.run(t.Context()))
+		require.NoError(t, renew())
 		states := map[domain.SaleState]int{}
 		for _, v := range s.vouchers {
 			if v.Sale != nil {
@@ -325,7 +325,7 @@ func TestOneSaleIsAlwaysRunning(t *testing.T) {
 	s.vouchers[1].Title, s.vouchers[2].Status = "Breakfast", domain.VoucherOff
 	before := []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt}
 	now = now.AddDate(0, 0, 1)
-	require.NoError(t, r.run(t.Context()))
+	require.NoError(t, renew())
 	require.Equal(t, before, []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt})
 }
 
