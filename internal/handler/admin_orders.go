@@ -54,17 +54,19 @@ func (a *api) findOrders(c *gin.Context, phone string) error {
 	q := &query{c: c}
 	page := q.page(a.CursorKeys)
 	f := service.SearchFilter{
-		ID:        q.id("id"),
-		VoucherID: q.id("voucher_id"),
-		UserID:    q.id("user_id"),
-		Phone:     phone,
-		PhoneEnd:  c.Query("phone_end"),
-		Title:     q.text("title"),
-		Payment:   q.text("payment_ref"),
-		Status:    q.orderStatus(),
-		From:      q.time("created_from"),
-		To:        q.time("created_to"),
-		Page:      page.Page,
+		SearchQuery: service.SearchQuery{
+			ID:       q.id("id"),
+			Vouchers: only(q.id("voucher_id")),
+			Users:    only(q.id("user_id")),
+			Status:   q.orderStatus(),
+			From:     q.time("created_from"),
+			To:       q.time("created_to"),
+			Page:     page.Page,
+		},
+		Phone:    phone,
+		PhoneEnd: c.Query("phone_end"),
+		Title:    q.text("title"),
+		Payment:  q.text("payment_ref"),
 	}
 	if q.err != nil {
 		return q.err
@@ -73,6 +75,14 @@ func (a *api) findOrders(c *gin.Context, phone string) error {
 	orders, err := a.Search.Find(c.Request.Context(), f)
 	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
 	return writeOK(c, newList(page, orders, out, foundID), err)
+}
+
+// only returns a list of one id, or of none if that is 0.
+func only(id int64) []int64 {
+	if id == 0 {
+		return nil
+	}
+	return []int64{id}
 }
 
 // order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
@@ -251,10 +261,10 @@ func (a *api) refundAll(c *gin.Context, _ *domain.Claim, id int64) error {
 			return domain.ErrInvalidState
 		}
 
-		paid, err := a.Search.Find(ctx, service.SearchFilter{
-			VoucherID: id,
-			Status:    domain.OrderPaid,
-			Page:      domain.Page{Limit: refundAllStep},
+		paid, err := a.Orders.Find(ctx, service.SearchQuery{
+			Vouchers: only(id),
+			Status:   domain.OrderPaid,
+			Page:     domain.Page{Limit: refundAllStep},
 		})
 		if err != nil {
 			return err

@@ -90,7 +90,8 @@ func (a *api) orderFile(c *gin.Context) error {
 	}
 
 	rows := pages(c, a.fileReads, func(o *soldOrder) int64 { return o.ID }, func(before int64) ([]soldOrder, error) {
-		found, err := a.Search.Find(c.Request.Context(), service.SearchFilter{VoucherID: voucherID, Page: pageBefore(before)})
+		q := service.SearchQuery{Vouchers: only(voucherID), Page: pageBefore(before)}
+		found, err := a.Search.Find(c.Request.Context(), service.SearchFilter{SearchQuery: q})
 		if err != nil {
 			return nil, err
 		}

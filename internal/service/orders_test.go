@@ -198,7 +198,7 @@ func TestTimesBecomeIDs(t *testing.T) {
 	to := from.Add(time.Hour)
 	const step = 10 * time.Minute
 
-	env.Must(s.Find(t.Context(), SearchFilter{From: from, To: to, Page: domain.Page{Limit: 3}}))(t)
+	env.Must(s.Find(t.Context(), SearchFilter{SearchQuery: SearchQuery{From: from, To: to, Page: domain.Page{Limit: 3}}}))(t)
 	require.LessOrEqual(t, m.asked.FirstID, from.Add(-step).Unix())
 	require.Greater(t, m.asked.FirstID, from.Add(-time.Hour).Unix(), "other orders are skipped")
 	require.Greater(t, m.asked.LastID, to.Add(step).Unix())

@@ -10,11 +10,10 @@ import (
 	"seckill/internal/domain"
 )
 
-// SearchFilter selects orders. Zero fields match all orders.
+// SearchFilter selects orders. Zero fields match all orders. The first and the last id follow from the times.
 type SearchFilter struct {
-	ID        int64
-	VoucherID int64
-	UserID    int64
+	SearchQuery
+
 	// The number of the user, as typed.
 	Phone string
 	// The last four digits of the user's phone number.
@@ -23,20 +22,17 @@ type SearchFilter struct {
 	Title string
 	// The provider's reference of one of the payments, as pasted.
 	Payment string
-	Status  domain.OrderStatus
-	// From <= CreatedAt < To.
-	From, To time.Time
-	Page     domain.Page
 }
 
-// SearchQuery is a SearchFilter in terms of the columns of orders. Zero fields match all orders.
+// SearchQuery selects orders by their columns. Zero fields match all orders.
 type SearchQuery struct {
 	ID int64
 	// At most maxSearchSales, newest first.
 	Vouchers []int64
 	// At most maxSearchUsers.
-	Users    []int64
-	Status   domain.OrderStatus
+	Users  []int64
+	Status domain.OrderStatus
+	// From <= CreatedAt < To.
 	From, To time.Time
 	// The ids of orders that were placed between From and To are within FirstID and LastID.
 	FirstID, LastID int64
@@ -143,20 +139,7 @@ func (q *SearchQuery) matches(o *domain.Order) bool {
 }
 
 func (s *Search) resolve(ctx context.Context, f SearchFilter) (SearchQuery, error) {
-	q := SearchQuery{
-		ID:     f.ID,
-		Status: f.Status,
-		From:   f.From,
-		To:     f.To,
-		Page:   f.Page,
-	}
-
-	if f.VoucherID != 0 {
-		q.Vouchers = []int64{f.VoucherID}
-	}
-	if f.UserID != 0 {
-		q.Users = []int64{f.UserID}
-	}
+	q := f.SearchQuery
 
 	for _, step := range []func(context.Context, *SearchFilter, *SearchQuery) error{s.byPhone, s.byPhoneEnd, s.byTitle, s.byPayment} {
 		if err := step(ctx, &f, &q); err != nil {
