@@ -182,6 +182,9 @@ func events(t *testing.T, s *Store) (all []string) {
 	found := env.Must(s.OrderEvents(t.Context(), domain.EventFilter{Page: domain.Page{Limit: 1000}}))(t)
 	for _, e := range slices.Backward(found) {
 		all = append(all, fmt.Sprint(e.Order.ID, " ", e.Type, " ", e.Order.Status))
+		if e.Order.Status == domain.OrderRedeemed {
+			require.Equal(t, e.CreatedAt, *e.Order.RedeemedAt)
+		}
 	}
 	return all
 }
@@ -203,14 +206,14 @@ func TestMovesAreRecorded(t *testing.T) {
 			outcomes(s.PlaceOrders(t.Context(), withLimit(1, orders))))
 		env.Must(cancel(t.Context(), s, 1, 1, now))(t)
 		env.Fails(cancel(t.Context(), s, 1, 1, now))(t, domain.ErrInvalidState)
-		move := func(m domain.Move, id int64) {
-			env.Must(s.MoveOrder(t.Context(), domain.OrderMove{Move: m, OrderID: id, At: now}))(t)
+		for i, m := range []domain.Move{domain.MovePay, domain.MoveRedeem, domain.MoveUndoRedeem, domain.MoveRedeem, domain.MoveUndoRedeem} {
+			env.Must(s.MoveOrder(t.Context(), domain.OrderMove{Move: m, OrderID: 2, At: now.Add(time.Duration(i) * time.Second)}))(t)
 		}
-		move(domain.MovePay, 2)
 		env.Must(s.BeginRefund(t.Context(), domain.OrderMove{OrderID: 2, At: now}))(t) // without a payment there is nothing to wait for
 		env.Must(s.CloseExpired(t.Context(), 10, true))(t)
 		require.Equal(t, []string{
 			"1 created pending_payment", "2 created pending_payment", "3 created pending_payment", "1 cancelled cancelled", "2 paid paid",
+			"2 redeemed redeemed", "2 unredeemed paid", "2 redeemed redeemed", "2 unredeemed paid",
 			"2 refunding refunding", "2 refunded refunded", "3 expired cancelled", "90 expired cancelled",
 		}, events(t, s))
 		of := env.Must(s.OrderEvents(t.Context(), domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 3}}))(t)
@@ -219,7 +222,7 @@ func TestMovesAreRecorded(t *testing.T) {
 		require.NotNil(t, of[2].Order.PaidAt)
 		require.Nil(t, of[2].Order.RefundedAt)
 		before := env.Must(s.OrderEvents(t.Context(), domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 9, Before: of[1].ID}}))(t)
-		require.Len(t, before, 2)
+		require.Len(t, before, 6)
 	})
 }
 

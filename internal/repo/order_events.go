@@ -155,8 +155,8 @@ func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.Order
 	byID := byKey(orders, func(o *domain.Order) int64 { return o.ID })
 	for i, r := range rows {
 		o := byID[r.OrderID].After(r.Type)
-		// Undone since.
-		if o.Status == domain.OrderRedeemed && o.RedeemedAt == nil {
+		// It may have been undone since, and redeemed again.
+		if o.Status == domain.OrderRedeemed {
 			o.RedeemedAt = &rows[i].CreatedAt
 		}
 
