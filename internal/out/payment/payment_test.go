@@ -475,6 +475,10 @@ func TestPostIsSigned(t *testing.T) {
 	c.Secrets = domain.NewKeyring([]byte("another secret"))
 	answer = env.Must(c.Post(t.Context(), body))(t)
 	require.ErrorContains(t, answer.Err(), "401")
+
+	c = newClient(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "9") })
+	require.NoError(t, c.Send(t.Context(), body), "the body of an answer does not matter")
+	env.Fails(c.Post(t.Context(), body))(t, io.ErrUnexpectedEOF)
 }
 
 // A redirect is an answer like any other, and a long answer is cut off.
@@ -642,7 +646,7 @@ func TestEventIsDeliveredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
 		calls := run(t, m, 3, time.Hour, func(context.Context, int) (webhook.Answer, error) {
-			return webhook.Answer{Status: 204, Body: []byte("ok\x00\xff" + strings.Repeat("ä", 2*maxStored))}, nil
+			return webhook.Answer{Status: 204, Body: []byte("ok\x00\xff" + strings.Repeat("ä", 2*maxStored))}, io.ErrUnexpectedEOF // of the body
 		})
 		require.Equal(t, []time.Duration{time.Second}, calls)
 		require.True(t, m.done.Delivered)

@@ -58,8 +58,8 @@ func (a Answer) Err() error {
 	return fmt.Errorf("answered with status %d", a.Status)
 }
 
-// Post sends body and returns the answer, whatever its status. The error of a call without an answer contains neither
-// the body nor the URL, which may have a token.
+// Post sends body and returns the answer, whatever its status. With an error the answer has a status if only its body is
+// incomplete. Errors contain neither the body nor the URL, which may have a token.
 func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil {
@@ -83,7 +83,7 @@ func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
 // Send is Post for a receiver whose answer tells only whether it has accepted the body.
 func (c Client) Send(ctx context.Context, body []byte) error {
 	answer, err := c.Post(ctx, body)
-	if err != nil {
+	if answer.Status == 0 {
 		return err
 	}
 	return answer.Err()

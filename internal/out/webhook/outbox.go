@@ -88,7 +88,7 @@ func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.Event
 	body, err := o.Encode(&e)
 	if err == nil {
 		var answer Answer
-		if answer, err = o.Post(ctx, body); err == nil {
+		if answer, err = o.Post(ctx, body); answer.Status != 0 {
 			r.Status = answer.Status
 			r.Answer = storable(string(answer.Body))
 			err = answer.Err()
