@@ -865,7 +865,7 @@ func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return &payment.HTTP{API: webhook.Client{URL: server.URL + "/", Secrets: secrets, Now: now, HTTP: webhook.NewHTTPClient(payment.CallTimeout)}}
+	return &payment.HTTP{API: webhook.Client{URL: server.URL + "/?token=hidden", Secrets: secrets, Now: now, HTTP: webhook.NewHTTPClient(payment.CallTimeout)}}
 }
 
 // TestOrderIsNotClosedOverPayment: when the time to pay ends, the provider is queried about a payment before its order is

@@ -59,8 +59,11 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 		return remotePayment{}, err
 	}
 
+	// The URL may have a query, such as a token, which no error shows.
 	api := h.API
-	api.URL = strings.TrimSuffix(api.URL, "/") + path
+	if api.URL, err = url.JoinPath(api.URL, path); err != nil {
+		return remotePayment{}, errors.New("the URL is not valid")
+	}
 
 	answer, err := api.Post(ctx, body)
 	switch {
