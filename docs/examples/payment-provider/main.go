@@ -47,6 +47,11 @@ var (
 func main() {
 	flag.Parse()
 
+	// Everybody can sign with an empty secret.
+	if len(secret) == 0 {
+		log.Fatal("SECKILL_PAYMENT_SECRET is not set")
+	}
+
 	http.HandleFunc("POST /payments", call(func(in payment) *payment {
 		// A repeated call is the same payment.
 		if payments[in.Ref] == nil {
