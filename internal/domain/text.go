@@ -123,11 +123,14 @@ func Typed(text string) string {
 	}, norm.NFKC.String(text))
 }
 
+// maxTypedCode bounds what is read of a code, in bytes. Anybody may send one of 64 KB, whose characters can stand for 18 each.
+const maxTypedCode = 256
+
 // TypedCode returns the letters and digits of a code that a person typed or pasted ([Typed]). What stands between and around
 // them is of the message or the spreadsheet that the code was copied from: a full stop, quotes, brackets, a comma after
 // thousands.
 func TypedCode(text string) string {
-	return without(Typed(text), func(r rune) bool { return unicode.In(r, unicode.P, unicode.S, unicode.M) })
+	return without(Typed(text[:min(len(text), maxTypedCode)]), func(r rune) bool { return unicode.In(r, unicode.P, unicode.S, unicode.M) })
 }
 
 // Pasted returns a reference that was copied from a page of the bank or a message, without spaces, line breaks, and

@@ -147,6 +147,7 @@ func TestTypedCode(t *testing.T) {
 	} {
 		require.Equal(t, want, TypedCode(typed), "%q", typed)
 	}
+	require.Less(t, len(TypedCode(strings.Repeat("ﷺ", 20_000))), 10_000, "a login of a stranger costs little")
 }
 
 // TestFormatAmount: the decimals are those of ISO 4217, not those of CLDR, which differ (Rhymond/go-money#66, tc39/ecma402#134).
