@@ -8,6 +8,8 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,7 +95,8 @@ type Quota struct {
 // NewQuota returns a Quota whose local buckets follow the clock now. With shared, it holds over all processes that use
 // the same name. If calls have several buckets, the name must be in braces, which keep its buckets in one cluster slot.
 //
-// If more than maxBuckets local buckets are in use, half of them are forgotten, and so full again.
+// If more than maxBuckets local buckets are in use, half of them are forgotten, and so full again: those that would be first. A
+// client with many addresses cannot make the server forget the limits of a day by using up those of seconds.
 func NewQuota(name string, now func() time.Time, shared *Shared) *Quota {
 	return &Quota{
 		name:   name,
@@ -179,12 +182,20 @@ func (q *Quota) taken(b Bucket, now time.Time) time.Duration {
 	return max(0, q.local[b].Sub(now))
 }
 
-// sweep drops the buckets that are full again and, beyond half of maxBuckets, others as well. It copies the rest, because a
-// map keeps the memory of its largest size. It requires q.mu.
+// sweep drops the buckets that are full again, and at maxBuckets at least half of all. It copies the rest, because a map keeps
+// the memory of its largest size. It requires q.mu.
 func (q *Quota) sweep(now time.Time) {
+	after := now
+	if len(q.local) >= maxBuckets {
+		sorted := slices.SortedFunc(maps.Values(q.local), time.Time.Compare)
+		if half := sorted[len(sorted)/2]; half.After(now) {
+			after = half
+		}
+	}
+
 	used := map[Bucket]time.Time{}
 	for b, full := range q.local {
-		if full.After(now) && len(used) < maxBuckets/2 {
+		if full.After(after) {
 			used[b] = full
 		}
 	}
