@@ -308,16 +308,6 @@ func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, er
 	return u.Role, err
 }
 
-// HasRole reports whether the user has a role above buyer, even one that takes effect only after a login with a second
-// factor. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.
-func (a *Service) HasRole(ctx context.Context, id Identity) (bool, error) {
-	u, err := a.cfg.Store.User(ctx, id.UserID)
-	if errors.Is(err, domain.ErrNotFound) {
-		err = domain.ErrUnauthenticated
-	}
-	return err == nil && a.configuredRole(u).OnStaff(), err
-}
-
 // Me returns the user of an identity. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.
 func (a *Service) Me(ctx context.Context, id Identity) (domain.User, error) {
 	u, err := a.cfg.Store.User(ctx, id.UserID)

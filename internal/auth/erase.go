@@ -2,10 +2,12 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
+	"seckill/internal/kit/ratelimit"
 )
 
 // Erasure is the removal of the person from an account. The row of the user stays without phone, name and role, because
@@ -18,10 +20,34 @@ type Erasure struct {
 	IdleSince time.Time
 }
 
-// Erase removes the person from an account. Its sessions end at once on this instance, and within two seconds on every
-// other one. Erasing a user again has no effect. Error: ErrUnavailable.
-func (a *Service) Erase(ctx context.Context, userID int64) error {
-	return a.erase(ctx, userID, time.Time{})
+// Erase removes the person from an account, after a call of settle with its user. Its sessions end at once on this instance,
+// and within two seconds on every other one. An account with a role above buyer is refused, even with one that takes effect
+// only after a login with a second factor, because the role could come back with the next login of its phone. Errors:
+// ErrInvalidState (a role), *RateLimitedError, ErrUnauthenticated (the user no longer exists), ErrUnavailable, that of settle.
+func (a *Service) Erase(ctx context.Context, id Identity, settle func(ctx context.Context, userID int64) error) error {
+	u, err := a.cfg.Store.User(ctx, id.UserID)
+	switch {
+	case errors.Is(err, domain.ErrNotFound):
+		return domain.ErrUnauthenticated
+	case err != nil:
+		return err
+	case a.configuredRole(u).OnStaff():
+		return domain.ErrInvalidState
+	}
+
+	giveBack, err := a.limit(ctx, ratelimit.Bucket{Rule: erasures, Key: u.Phone})
+	if err != nil {
+		return err
+	}
+
+	err = settle(ctx, u.ID)
+	if err == nil {
+		err = a.erase(ctx, u.ID, time.Time{})
+	}
+	if err != nil {
+		giveBack()
+	}
+	return err
 }
 
 func (a *Service) erase(ctx context.Context, userID int64, idleSince time.Time) error {

@@ -26,6 +26,8 @@ var (
 	// Per country of the phone, and in all; once for strangers and once for known devices.
 	codeCountries = ratelimit.PerDay("countries", 50_000, 100_000)
 	codesInAll    = ratelimit.PerDay("all", 100_000, 200_000)
+	// Per phone. The next login creates an account that may buy again as much as every sale allows a user.
+	erasures = ratelimit.PerDay("erasures", 1, 2)
 )
 
 // codeBuckets returns the buckets of a code. Strangers and known devices share none, so that strangers, however many,

@@ -230,23 +230,9 @@ func (a *api) me(c *gin.Context) error {
 }
 
 // erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their
-// redeem codes. An account with a role is refused, because its role could come back with the next login of its phone.
+// redeem codes.
 func (a *api) erase(c *gin.Context) error {
-	ctx := c.Request.Context()
-	id := caller(c)
-
-	staff, err := a.Auth.HasRole(ctx, id)
-	if err != nil {
-		return err
-	}
-	if staff {
-		return domain.ErrInvalidState
-	}
-
-	if err := a.Orders.CancelUnpaid(ctx, id.UserID); err != nil {
-		return err
-	}
-	if err := a.Auth.Erase(ctx, id.UserID); err != nil {
+	if err := a.Auth.Erase(c.Request.Context(), caller(c), a.Orders.CancelUnpaid); err != nil {
 		return err
 	}
 

@@ -686,6 +686,16 @@ func TestDeletedAccount(t *testing.T) {
 	})
 }
 
+// A deleted account is soon there again, with the limits of a new user: one phone bought twenty units of a sale a day.
+func TestDeletionsOfPhoneAreLimited(t *testing.T) {
+	e := start(t, func(s *setup) { s.limits = true })
+	remove := func() answer { return e.login(phone).do(http.MethodDelete, "/api/v1/me", nil) }
+	remove().want(http.StatusNoContent)
+	remove().problem(http.StatusTooManyRequests, "rate_limited")
+	e.clock.advance(24 * time.Hour)
+	remove().want(http.StatusNoContent)
+}
+
 func TestAccountWithRoleIsNotDeleted(t *testing.T) {
 	e := start(t)
 	admin := e.admin()
@@ -700,7 +710,7 @@ func TestAccountWithRoleIsNotDeleted(t *testing.T) {
 
 // A deletion that was interrupted after the cancellation can be repeated.
 func TestDeletionCanBeRepeated(t *testing.T) {
-	e := start(t)
+	e := start(t, func(s *setup) { s.limits = true })
 	v, c := e.sale(10), e.buyer(1)
 	c.post(v.orders(), nil).want(http.StatusCreated)
 	e.store.failFrom(4) // after the user, the list of orders and the cancellation
