@@ -37,7 +37,7 @@ type asker struct {
 func (a *Service) identify(ctx context.Context, from Asker, phone string) (asker, error) {
 	if signed, id := parseProof(from.Proof, phone); a.cfg.Tokens.provesDevice(from.Proof, signed) {
 		known := asker{key: "device " + id, known: true}
-		if _, err := a.limit(ctx, ratelimit.Bucket{Rule: proofReads, Key: known.key}); err != nil {
+		if err := a.limit(ctx, ratelimit.Bucket{Rule: proofReads, Key: known.key}); err != nil {
 			return asker{}, err
 		}
 

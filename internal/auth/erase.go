@@ -35,8 +35,8 @@ func (a *Service) Erase(ctx context.Context, id Identity, settle func(ctx contex
 		return domain.ErrInvalidState
 	}
 
-	giveBack, err := a.limit(ctx, ratelimit.Bucket{Rule: erasures, Key: u.Phone})
-	if err != nil {
+	erasure := ratelimit.Bucket{Rule: erasures, Key: u.Phone}
+	if err := a.limit(ctx, erasure); err != nil {
 		return err
 	}
 
@@ -45,7 +45,7 @@ func (a *Service) Erase(ctx context.Context, id Identity, settle func(ctx contex
 		err = a.erase(ctx, u.ID, time.Time{})
 	}
 	if err != nil {
-		giveBack()
+		a.giveBack(ctx, erasure)
 	}
 	return err
 }

@@ -82,8 +82,10 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 		return SentCode{}, err
 	}
 
-	giveBack, err := a.limit(ctx, codeBuckets(phone, country, asker)...)
-	if err != nil {
+	// One of both is given back: a code that was not sent counts as a refusal only.
+	counted := codeBuckets(phone, country, asker)
+	refusal := ratelimit.Bucket{Rule: codeRefusals, Key: asker.key}
+	if err := a.limit(ctx, append(counted, refusal)...); err != nil {
 		return SentCode{}, err
 	}
 
@@ -98,7 +100,7 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 	r.Hash = a.cfg.Tokens.codeHash(r.ID, code)
 
 	if err := a.cfg.Store.AddLoginRequest(ctx, r); err != nil {
-		giveBack()
+		a.giveBack(ctx, counted...)
 		return SentCode{}, err
 	}
 
@@ -110,10 +112,11 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 		// The message may be on its way.
 		return SentCode{}, fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err)
 	case err != nil:
-		giveBack()
+		a.giveBack(ctx, counted...)
 		return SentCode{}, errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.dropRequest(ctx, r.ID))
 	}
 
+	a.giveBack(ctx, refusal)
 	return SentCode{
 		LoginID:     r.ID,
 		Code:        code,
@@ -185,7 +188,7 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 		return domain.User{}, Session{}, err
 	}
 
-	if _, err := a.limit(ctx, ratelimit.Bucket{Rule: logins, Key: asker.key}); err != nil {
+	if err := a.limit(ctx, ratelimit.Bucket{Rule: logins, Key: asker.key}); err != nil {
 		return domain.User{}, Session{}, err
 	}
 

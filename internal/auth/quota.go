@@ -26,6 +26,8 @@ var (
 	// Per country of the phone, and in all; once for strangers and once for known devices.
 	codeCountries = ratelimit.PerDay("countries", 50_000, 100_000)
 	codesInAll    = ratelimit.PerDay("all", 100_000, 200_000)
+	// Per asker: codes that were not sent. The provider may charge for a refusal, or stop serving all after many.
+	codeRefusals = ratelimit.NewRule("refusals", 1_500, time.Second/5)
 	// Per phone. The next login creates an account that may buy again as much as every sale allows a user.
 	erasures = ratelimit.PerDay("erasures", 1, 2)
 )
@@ -57,13 +59,20 @@ func codeBuckets(phone, country string, a asker) []ratelimit.Bucket {
 	return buckets
 }
 
-// limit takes a call from each bucket. It returns what undoes the call. Error: *domain.RateLimitedError; nothing is taken.
-func (a *Service) limit(ctx context.Context, buckets ...ratelimit.Bucket) (func(), error) {
+// limit takes a call from each bucket. Error: *domain.RateLimitedError; nothing is taken.
+func (a *Service) limit(ctx context.Context, buckets ...ratelimit.Bucket) error {
 	if a.cfg.Quota == nil {
-		return func() {}, nil
+		return nil
 	}
 	if wait := a.cfg.Quota.Take(ctx, buckets...); wait > 0 {
-		return nil, &domain.RateLimitedError{RetryAfter: wait}
+		return &domain.RateLimitedError{RetryAfter: wait}
 	}
-	return func() { a.cfg.Quota.Return(ctx, buckets...) }, nil
+	return nil
+}
+
+// giveBack undoes a call of limit.
+func (a *Service) giveBack(ctx context.Context, buckets ...ratelimit.Bucket) {
+	if a.cfg.Quota != nil {
+		a.cfg.Quota.Return(ctx, buckets...)
+	}
 }
