@@ -201,6 +201,7 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"payment secret = old token secret":    {func(f *settings) { f.secrets, f.PaymentSecret = keyring(otherSecret, safeSecret), safeSecret }, "payment_secret fail"},
 		"weak payment secret":                  {func(f *settings) { f.PaymentSecret = "shop" }, "payment_secret fail"},
 		"own payment secret":                   {func(f *settings) { f.PaymentSecret = otherSecret }, "payment_secret ok"},
+		"payment secret = events secret":       {func(f *settings) { f.PaymentSecret, f.EventsSecret = otherSecret, "old,"+otherSecret }, "payment_secret warn"},
 		"example password":                     {func(f *settings) { f.MySQLDSN = "u:my-Password@tcp(db:3306)/seckill" }, "database_password warn"},
 		"short password":                       {func(f *settings) { f.MySQLDSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, "database_password warn"},
 		"user as password":                     {func(f *settings) { f.MySQLDSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, "database_password warn"},

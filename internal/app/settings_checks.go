@@ -219,14 +219,25 @@ func (c settings) checkPaymentSecret(context.Context) doctor.Result {
 	if c.PaymentSecret == "" {
 		return doctor.Good("derived from the token secret")
 	}
-	return c.checkSharedSecret("SECKILL_PAYMENT_SECRET", domain.ParseKeyring(c.PaymentSecret), "a payment provider", "payments")
+
+	const setting = "SECKILL_PAYMENT_SECRET"
+	secrets := domain.ParseKeyring(c.PaymentSecret)
+	r := c.checkSharedSecret(setting, secrets, "a payment provider", "payments")
+	if r.Status == doctor.OK && common(secrets, domain.ParseKeyring(c.EventsSecret)) {
+		return doctor.Bad(doctor.Warn, setting+generateHex, "it equals SECKILL_EVENTS_SECRET: who receives codes, events or alerts could forge payments")
+	}
+	return r
+}
+
+// common reports whether two keyrings have a secret in common.
+func common(a, b domain.Keyring) bool {
+	return slices.ContainsFunc(a, func(k domain.Key) bool {
+		return b.Any(func(secret []byte) bool { return bytes.Equal(secret, k.Secret) })
+	})
 }
 
 func (c settings) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) doctor.Result {
-	isTokenSecret := func(k domain.Key) bool {
-		return c.secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) })
-	}
-	if slices.ContainsFunc(secrets, isTokenSecret) {
+	if common(secrets, c.secrets) {
 		return doctor.Bad(doctor.Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
 	}
 
