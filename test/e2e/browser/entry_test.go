@@ -42,10 +42,10 @@ func orderWithPass(t *testing.T, p *scene) {
 	v.reads(card(fourth), "Too many of your orders are unpaid")
 	v.run(`window.answer = (a) => a.endsWith(%q) && problem(429, "rate_limited", { "Retry-After": "600" })`, fourth+"/entry")
 	press(fourth, "refused", 2, 0) // the page does not wait for ten minutes
-	v.reads(card(fourth), "Too many requests")
+	v.reads(card(fourth), "Too many requests. You can try again at ")
 	v.click(`[data-do="language"]`)
 	v.reads(card(third), "入场凭证已失效")
-	v.reads(card(fourth), "请求太频繁")
+	v.reads(card(fourth), "请求太频繁，请于 ")
 }
 
 // TestBuyWithChallenge checks the proof of work of the storefront. The page solves a challenge before the start and

@@ -12,7 +12,13 @@ ria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility(
 "aria-labelledby"))??place??document.querySelector("main h1");to?.tabIndex<0&&attr(to,"tabindex",-1),to?.focus({preventScroll:!0})}).
 observe(document.body,{subtree:!0,childList:!0,attributeFilter:["hidden"]})}function focusPage(){(document.querySelector(
 "main [data-first]")??document.querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){return`${what}\
--${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,discount:()=>discount,duration:()=>duration,
+-${++ids}`}var samples=[],coarse=null;function observe(headers,sent,got){let exact=headers.has("X-Server-Time"),at=exact?Date.parse(
+headers.get("X-Server-Time")):Date.parse(headers.get("Date"))+500;if(Number.isNaN(at))return;let fresh={offset:at-(sent+
+got)/2,rtt:got-sent,device:Date.now()-performance.now()};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):
+coarse=fresh,samples.length>8&&samples.shift()}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(
+s.offset+slept(s)-fresh.offset)<=(s.rtt+fresh.rtt)/2+slack)}function slept(sample){let ms=Date.now()-performance.now()-sample.
+device;return ms>1e3?ms:0}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)s.rtt<=
+best.rtt&&(best=s);return performance.now()+best.offset+slept(best)}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,discount:()=>discount,duration:()=>duration,
 has:()=>has,hour:()=>hour,language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,
 money:()=>money,number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency2=>PLACES[currency2]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
@@ -49,20 +55,14 @@ DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(
 replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
 0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}\
 :${two(all2%60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>
-0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
-"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
+0?t("time.days",{days:days2,clock}):clock}var MOMENT=6e4;function explain(problem){if(problem.retryAfter>MOMENT)return t("error.wait",{at:hour(now()+problem.retryAfter,
+now())});let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
 M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 0 0-14 0c0 2.8 2 6 7 11zM12 7.5a2.5 2.5 \
 0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
-20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observe(headers,sent,got){let exact=headers.has("X-Server-Time"),at=exact?Date.parse(
-headers.get("X-Server-Time")):Date.parse(headers.get("Date"))+500;if(Number.isNaN(at))return;let fresh={offset:at-(sent+
-got)/2,rtt:got-sent,device:Date.now()-performance.now()};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):
-coarse=fresh,samples.length>8&&samples.shift()}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(
-s.offset+slept(s)-fresh.offset)<=(s.rtt+fresh.rtt)/2+slack)}function slept(sample){let ms=Date.now()-performance.now()-sample.
-device;return ms>1e3?ms:0}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)s.rtt<=
-best.rtt&&(best=s);return performance.now()+best.offset+slept(best)}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
 alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
 if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
 channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0,hint=()=>forAll.get(
@@ -1777,22 +1777,23 @@ e is out of date. Please reload it.","error.sale_not_started":"The sale has not 
 le has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_i\
 n_progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","er\
 ror.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order exp\
-ire accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloade\
-d":"Demand is very high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please\
- try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You \
-can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",
-skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"\
-登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。",
-"more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"\
-接口文档","more.problems":"错误码",off:"{off} 折","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","tim\
-e.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中",
-"state.sold_out":"已抢光","state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
-"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
-n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left}后可重新发送","login.sent":"验证码已发送\
-，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"\
-买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ende\
-d":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
-"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+ire accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.wait":"To\
+o many requests. You can try again at {at}.","error.overloaded":"Demand is very high right now. Please try again.","erro\
+r.unavailable":"The server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our \
+side.","error.payment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.\
+reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"\
+加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","missing.\
+title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more.nav":"其他页面","more.imprint":"\
+商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.problems":"错误码",
+off:"{off} 折","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSecon\
+ds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.en\
+ded":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号",
+"login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码",
+"login.resend":"重新发送","login.resendIn":"{left}后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
+"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
+"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
+"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
+a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
 ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\
 态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无\
@@ -1807,10 +1808,11 @@ ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",
 "error.duplicate_order":"你已购买过该商品。","error.order_in_progress":"你的订单正在处理中。","error.\
 totp_required":"请输入身份验证器应用上的六位数字。","error.unpaid_limit":"你有过多未支付的订单，请先支付或取消。如果曾在该秒杀中超时\
-未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.overloaded":"当前抢购人\
-数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。","error.internal":"系统出了点\
-问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。","error.other":"操作失败，请重试。",
-"error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","do.stop":"Stop",
+未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.wait":"请求太频繁，请于 {a\
+t} 后重试。","error.overloaded":"当前抢购人数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。",
+"error.internal":"系统出了点问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。",
+"error.other":"操作失败，请重试。","error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,
+...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","do.stop":"Stop",
 "status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that has a role.","access.\
 buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Your role does not in\
 clude this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fill this in.","form.whole":"\
