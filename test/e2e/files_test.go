@@ -412,7 +412,7 @@ func TestProfiles(t *testing.T) {
 	require.Contains(t, read(t, "docs/operations.md"),
 		"\nSECKILL_REDIS_ADDRS=sentinel-1:26379,sentinel-2:26379,sentinel-3:26379\nSECKILL_REDIS_SENTINEL="+master[1]+"\n")
 	requireProxyAddress(t, project)
-	require.Contains(t, read(t, "deploy/caddy/Caddyfile"), "reverse_proxy app:8080 {")
+	require.Regexp(t, `(?s)reverse_proxy app:8080 \{.*header_up -traceparent`, read(t, "deploy/caddy/Caddyfile"))
 }
 
 // requireProxyAddress requires that the proxy has the address that the app trusts, and that Docker gives this address to no
