@@ -46,10 +46,8 @@ var (
 
 func main() {
 	flag.Parse()
-
-	// Everybody can sign with an empty secret.
 	if len(secret) == 0 {
-		log.Fatal("SECKILL_PAYMENT_SECRET is not set")
+		log.Fatal("SECKILL_PAYMENT_SECRET is not set: anybody could sign calls")
 	}
 
 	http.HandleFunc("POST /payments", call(func(in payment) *payment {
