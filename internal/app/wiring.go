@@ -138,14 +138,12 @@ func newWiring(e *Env, b backends) (*wiring, error) {
 		w.now = e.Parts.Now
 	}
 
+	// Valid: checked by Finish.
+	w.zone, _ = time.LoadLocation(w.cfg.Timezone)
+
 	var err error
-	if w.zone, err = time.LoadLocation(w.cfg.Timezone); err != nil {
-		return nil, fmt.Errorf("--timezone: %w", err)
-	}
-	if w.ids, err = idgen.New(b.rdb, "order", idgen.WithClock(w.now), idgen.WithGuard()); err != nil {
-		return nil, err
-	}
-	return w, nil
+	w.ids, err = idgen.New(b.rdb, "order", idgen.WithClock(w.now), idgen.WithGuard())
+	return w, err
 }
 
 // people are the users and their sessions.
@@ -164,15 +162,15 @@ func (w *wiring) newPeople() (*people, error) {
 		limits:  w.sharedLimits(),
 	}
 
+	// Valid: checked by Finish.
+	p.phones, _ = auth.NewPhones(w.cfg.SMSCountries)
+
 	var err error
 	if p.tokens, err = newTokens(w.cfg, w.secrets, w.now); err != nil {
 		return nil, err
 	}
 	if err := p.revoked.Load(w.env.Ctx); err != nil {
 		return nil, fmt.Errorf("load the revoked sessions: %w", err)
-	}
-	if p.phones, err = auth.NewPhones(w.cfg.SMSCountries); err != nil {
-		return nil, fmt.Errorf("--sms-countries: %w", err)
 	}
 
 	var roles map[string]domain.Role
