@@ -419,7 +419,7 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 		Orders: p.orders,
 		Search: &service.Search{
 			Store:   w.store,
-			Live:    p.orders,
+			Orders:  p.orders,
 			Phones:  p.phones,
 			Codes:   p.codes,
 			FirstID: idgen.First,

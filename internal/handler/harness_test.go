@@ -233,7 +233,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys, Version: "1.2.3",
 	}
-	e.Search = &service.Search{Store: e.store, Live: e.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
+	e.Search = &service.Search{Store: e.store, Orders: e.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
 	s.change(&e.Config)
 	e.handler = handler.New(e.Config)
 	t.Cleanup(func() {

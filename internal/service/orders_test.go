@@ -178,31 +178,19 @@ func TestGetQueuedOrder(t *testing.T) {
 	require.Equal(t, 1, reads, "following a queued order reads only its ticket")
 }
 
-// searched keeps the last query.
-type searched struct {
-	LiveOrders
-	asked SearchQuery
-}
-
-func (m *searched) Find(_ context.Context, q SearchQuery) ([]domain.Order, error) {
-	m.asked = q
-	return nil, nil
-}
-
 // The times of a search become a range of ids. It has the orders of a server whose clock was set by ten minutes: the id of an
 // order comes from that clock, and the time of an order of a waiting room from the database.
 func TestTimesBecomeIDs(t *testing.T) {
-	m := &searched{}
-	s := &Search{Live: m, FirstID: time.Time.Unix}
+	s := &Search{FirstID: time.Time.Unix}
 	from := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	to := from.Add(time.Hour)
 	const step = 10 * time.Minute
 
-	env.Must(s.Find(t.Context(), SearchFilter{SearchQuery: SearchQuery{From: from, To: to, Page: domain.Page{Limit: 3}}}))(t)
-	require.LessOrEqual(t, m.asked.FirstID, from.Add(-step).Unix())
-	require.Greater(t, m.asked.FirstID, from.Add(-time.Hour).Unix(), "other orders are skipped")
-	require.Greater(t, m.asked.LastID, to.Add(step).Unix())
-	require.Less(t, m.asked.LastID, to.Add(time.Hour).Unix())
+	q := env.Must(s.resolve(t.Context(), SearchFilter{SearchQuery: SearchQuery{From: from, To: to}}))(t)
+	require.LessOrEqual(t, q.FirstID, from.Add(-step).Unix())
+	require.Greater(t, q.FirstID, from.Add(-time.Hour).Unix(), "other orders are skipped")
+	require.Greater(t, q.LastID, to.Add(step).Unix())
+	require.Less(t, q.LastID, to.Add(time.Hour).Unix())
 }
 
 // hangingQueue is a Queue whose Redis does not answer.

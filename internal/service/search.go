@@ -69,15 +69,6 @@ type SearchStore interface {
 	VouchersByTitle(ctx context.Context, text string, most int) ([]int64, error)
 }
 
-// LiveOrders gives access to all orders: those in the database, and those that wait in the queue or have failed. Orders is
-// one.
-type LiveOrders interface {
-	Find(ctx context.Context, q SearchQuery) ([]domain.Order, error)
-	// Get returns an order of the user, stored or not, or a stored one of any user if userID is 0. Errors: ErrNotFound,
-	// ErrUnavailable.
-	Get(ctx context.Context, userID, id int64) (domain.Order, error)
-}
-
 // PhoneNumbers parses phone numbers.
 type PhoneNumbers interface {
 	// Canonical returns the form in which accounts store the number. Error: *InvalidError.
@@ -87,7 +78,7 @@ type PhoneNumbers interface {
 // Search finds orders. It is safe for concurrent use.
 type Search struct {
 	Store  SearchStore
-	Live   LiveOrders
+	Orders *Orders
 	Phones PhoneNumbers
 	Codes  domain.RedeemCodes
 	// FirstID returns the smallest id of orders that are placed at t or later.
@@ -119,7 +110,7 @@ func (s *Search) Find(ctx context.Context, f SearchFilter) ([]FoundOrder, error)
 		return nil, err
 	}
 
-	orders, err := s.Live.Find(ctx, q)
+	orders, err := s.Orders.Find(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +261,7 @@ func (s *Search) withPhones(ctx context.Context, orders []domain.Order) ([]Found
 // One returns an order of any user, without its redeem code. An order that is not in the database is found only if
 // userID is its user; otherwise userID may be 0. Errors: ErrNotFound, ErrUnavailable.
 func (s *Search) One(ctx context.Context, userID, id int64) (FoundOrder, error) {
-	o, err := s.Live.Get(ctx, userID, id)
+	o, err := s.Orders.Get(ctx, userID, id)
 	if err != nil {
 		return FoundOrder{}, err
 	}
