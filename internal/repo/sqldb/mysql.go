@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,7 +38,17 @@ const (
 	// close an idle connection before.
 	mysqlSilence  = 20 * time.Second
 	mysqlConnIdle = mysqlSilence / 2
+
+	// mysqlStatement is the time after which the server ends a statement. It would run on after its caller has gone, and a
+	// task that searches due rows, slow behind an old transaction of somebody else, would add one every second until nothing
+	// else runs. Then a caller has its answer, also one who reads whether a COMMIT happened.
+	mysqlStatement = 5 * time.Second
 )
+
+// mysqlLimits is a value of wait_timeout, with the limit of statements: MariaDB executes the first comment, MySQL, where it
+// is for SELECT, the second.
+var mysqlLimits = fmt.Sprintf("%d /*M! , max_statement_time = %d */ /*!80000 , max_execution_time = %d */",
+	int(mysqlSilence.Seconds()), int(mysqlStatement.Seconds()), mysqlStatement.Milliseconds())
 
 // CheckDSN returns an error if OpenMySQL does not accept the DSN. The error does not contain the password.
 func CheckDSN(dsn string) error {
@@ -105,7 +114,7 @@ func OpenMySQL(dsn string) (*DB, error) {
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
 	}
-	cfg.Params["wait_timeout"] = strconv.Itoa(int(mysqlSilence.Seconds()))
+	cfg.Params["wait_timeout"] = mysqlLimits
 
 	switched := new(failover)
 	writePool, err := openMySQL(cfg, mysqlConns, switched)
