@@ -13,10 +13,10 @@ import (
 	"seckill/internal/sale/entry"
 )
 
-// collectTimeout bounds the reads of a collector.
-const collectTimeout = time.Second
+// collectTimeout bounds the reads of a collector. It is shorter than the interval of Prometheus in deploy/prometheus.
+const collectTimeout = 3 * time.Second
 
-// collector exports metrics that are read together when Prometheus asks for them. It exports nothing while the read fails.
+// collector exports metrics that are read together when Prometheus asks for them. It exports nothing while the read fails: SeckillBacklogUnknown.
 type collector[T any] struct {
 	read    func(context.Context) (T, error)
 	samples []sample[T]

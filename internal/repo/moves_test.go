@@ -251,6 +251,9 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 		for _, o := range orders {
 			env.Must(cancel(t.Context(), s, o.UserID, o.ID, now))(t)
 		}
+		b := env.Must(s.Backlog(t.Context()))(t)
+		require.EqualValues(t, 2*n, b.Events)
+		require.InDelta(t, databaseTime(t, s).Sub(orders[0].CreatedAt), b.OldestEvent, float64(time.Minute))
 		claim := func() []domain.OrderEvent { return env.Must(s.ClaimEvents(t.Context(), 4, time.Hour))(t) }
 		var mu sync.Mutex
 		var all []domain.OrderEvent

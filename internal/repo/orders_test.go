@@ -446,6 +446,13 @@ func TestPagesAtDepth(t *testing.T) {
 			t.Logf("%s: %d rows", name, all)
 			require.Less(t, all, 5*limit, name)
 		}
+
+		// Of a receiver that was down for a day. The metrics have three seconds.
+		execSQL(t, dsn, "UPDATE order_events SET status = 1")
+		s.RecordEvents()
+		began := count()
+		require.EqualValues(t, manyRows, env.Must(s.Backlog(t.Context()))(t).Events)
+		require.Less(t, count()-began, manyRows*3/2, "each event is read once")
 	})
 }
 

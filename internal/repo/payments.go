@@ -613,14 +613,26 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	}
 
 	if s.events {
-		events := db.Model(&eventRow{}).Where("status = ?", domain.EventPending)
-		if b.Events, b.OldestEvent, err = backlogOf(events, "created_at", now); err != nil {
+		if b.Events, b.OldestEvent, err = eventBacklog(db, now); err != nil {
 			return b, s.db.Translate(err)
 		}
 	}
 
 	b.Notices, err = s.OpenNotices(ctx)
 	return b, err
+}
+
+// eventBacklog reads an index only, because a receiver that was down for a day leaves millions of events. The first of them
+// is the oldest.
+func eventBacklog(db *gorm.DB, now time.Time) (int64, time.Duration, error) {
+	var n, first int64
+	err := db.Model(&eventRow{}).Where("status = ?", domain.EventPending).Select("COUNT(*), COALESCE(MIN(id), 0)").Row().Scan(&n, &first)
+	if err != nil || n == 0 {
+		return n, 0, err
+	}
+
+	_, age, err := backlogOf(db.Model(&eventRow{}).Where("id = ?", first), "created_at", now)
+	return n, age, err
 }
 
 func backlogOf(rows *gorm.DB, column string, now time.Time) (int64, time.Duration, error) {
