@@ -193,7 +193,7 @@ func BatchError(err error) error {
 	case errors.Is(err, batch.ErrFull):
 		return ErrOverloaded
 	case errors.Is(err, batch.ErrTimeout):
-		return ErrUnavailable
+		return fmt.Errorf("%w: %w; the database or Redis is slow, or a transaction waits for a lock", ErrUnavailable, err)
 	}
 	return err
 }

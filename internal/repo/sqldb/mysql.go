@@ -397,8 +397,8 @@ var mysqlUnavailable = map[uint16]bool{
 	1180: true,
 	// Read-only.
 	1290: true, 1836: true,
-	// Statement took too long.
-	1969: true, 3024: true,
+	// Statement took too long. Counter of ids locked: an INSERT ... SELECT of somebody else runs.
+	1969: true, 3024: true, 1467: true,
 }
 
 func mysqlFault(err error) fault {

@@ -23,6 +23,7 @@ func TestTranslate(t *testing.T) {
 	for name, tc := range map[string]struct{ err, want error }{
 		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
 		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
+		"counter locked":    {&mysqldriver.MySQLError{Number: 1467}, domain.ErrUnavailable},
 		"read-only":         {&mysqldriver.MySQLError{Number: 1290}, domain.ErrUnavailable},
 		"read-only mode":    {&mysqldriver.MySQLError{Number: 1836}, domain.ErrUnavailable},
 		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), domain.ErrUnavailable},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/batch"
 	"seckill/test/env"
 )
 
@@ -295,7 +296,9 @@ func TestPlaceReturnsByDeadline(t *testing.T) {
 			start := time.Now()
 			p := purchase(time.Second)
 			p.Deadline = start.Add(time.Second)
-			env.Fails(place(t.Context(), l, p))(t, domain.ErrUnavailable)
+			_, err := place(t.Context(), l, p)
+			require.ErrorIs(t, err, domain.ErrUnavailable)
+			require.ErrorIs(t, err, batch.ErrTimeout, "for the log")
 			require.Equal(t, time.Second, time.Since(start))
 			time.Sleep(hangs)
 		}
