@@ -92,7 +92,7 @@ func Unanswered(err error, change string) Result {
 	r := FromError(Fail, change, "", err)
 	slow, ok := errors.AsType[net.Error](err)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && slow.Timeout() {
-		r = Bad(Fail, change, "no answer in time: the server hangs, or the network drops packets")
+		r = Bad(Fail, change, "no answer in time: the server hangs or is overloaded, or the network drops packets")
 	}
 
 	r.Unasked = true

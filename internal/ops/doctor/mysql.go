@@ -107,7 +107,7 @@ func mysqlFix(err error) string {
 		return "append ?tls=true to SECKILL_MYSQL_DSN (?tls=skip-verify if the server signs its certificate itself)"
 	}
 
-	return "check host and port in SECKILL_MYSQL_DSN, whether the server runs, and the firewalls in between"
+	return "check host and port in SECKILL_MYSQL_DSN, whether the server runs and how busy it is, and the firewalls in between"
 }
 
 func badCertificate(err error) bool {

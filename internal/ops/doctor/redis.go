@@ -113,7 +113,7 @@ func redisFix(err error) string {
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return "allow the user of SECKILL_REDIS_USERNAME the command PING, and the other commands of the program"
 	}
-	return "check host and port in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, whether the server runs, and the firewalls in between"
+	return "check host and port in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, whether the server runs and how busy it is, and the firewalls in between"
 }
 
 func parseInfo(text string) map[string]string {
