@@ -383,6 +383,20 @@ func TestLogThatStandsStill(t *testing.T) {
 	})
 }
 
+// Lines that cannot be written, as on a full disk, are counted for the first one that can.
+func TestLogOnFullDisk(t *testing.T) {
+	reader, full := io.Pipe()
+	require.NoError(t, reader.Close())
+	var file bytes.Buffer
+	out := &patientWriter{out: full}
+	log := slog.New(slog.NewTextHandler(out, nil))
+	log.Info("first")
+	log.Info("second")
+	out.out = &file
+	log.Info("third")
+	require.Regexp(t, `^time=\S+ level=WARN msg="the log stood still" lost_lines=2\n.*msg=third\n$`, file.String())
+}
+
 // A server outlives the program that reads its log.
 func TestServeWithoutReaderOfLog(t *testing.T) {
 	t.Parallel()

@@ -12,13 +12,13 @@ const logPatience = time.Second
 
 // patientWriter writes lines to a log that may stand still, such as the pipe of a collector that hangs. Once a line has
 // taken longer than logPatience, the next ones are lost until it is written: otherwise every request with something to
-// log would wait, and the end of the program too. It is safe for concurrent use.
+// log would wait, and the end of the program too. Lines are also lost while its disk is full. It is safe for concurrent use.
 type patientWriter struct {
 	out io.Writer
 
 	mu sync.Mutex
-	// Closed when the line that takes so long is written; nil if there is none.
-	pending chan struct{}
+	// Receives how many lines are lost when the line that takes so long is written, or fails; nil if there is none.
+	pending chan int
 	lost    int
 }
 
@@ -29,8 +29,9 @@ func (p *patientWriter) Write(line []byte) (int, error) {
 
 	if p.pending != nil {
 		select {
-		case <-p.pending:
+		case lost := <-p.pending:
 			p.pending = nil
+			p.lost += lost
 		default:
 			p.lost++
 			return len(line), nil
@@ -38,6 +39,7 @@ func (p *patientWriter) Write(line []byte) (int, error) {
 	}
 
 	var text []byte
+	unwritten := p.lost + 1
 	if p.lost > 0 {
 		now := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
 		text = fmt.Appendf(text, "time=%s level=WARN msg=\"the log stood still\" lost_lines=%d\n", now, p.lost)
@@ -46,14 +48,16 @@ func (p *patientWriter) Write(line []byte) (int, error) {
 	// The caller uses its buffer again.
 	text = append(text, line...)
 
-	written := make(chan struct{})
+	written := make(chan int, 1)
 	go func() {
-		defer close(written)
-		_, _ = p.out.Write(text)
+		if _, err := p.out.Write(text); err == nil {
+			unwritten = 0
+		}
+		written <- unwritten
 	}()
 
 	select {
-	case <-written:
+	case p.lost = <-written:
 	case <-time.After(logPatience):
 		p.pending = written
 	}
