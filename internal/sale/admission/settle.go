@@ -53,6 +53,22 @@ func (g *Gate) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error)
 	return generation, nil
 }
 
+// Outdate makes the next Load of a voucher's gate raise its generation, although the gate may be complete. Error:
+// domain.ErrUnavailable.
+func (g *Gate) Outdate(ctx context.Context, voucherID int64) error {
+	segments, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return err
+	}
+
+	// Without it one segment may lack admissions, so all are loaded.
+	if err := g.cfg.Redis.HDel(ctx, segments[0].meta, "generation").Err(); err != nil {
+		return unavailable(err, "outdate the gate of voucher %d", voucherID)
+	}
+
+	return nil
+}
+
 // Settle ends the admissions of stream entries after their transaction. It runs one script per stream and voucher, which
 // removes the entries from the stream. What else happens depends on the domain.End of each admission:
 //

@@ -140,7 +140,8 @@ func (r *reader) commit(ctx context.Context, as []domain.Admission) (errs []erro
 // confirm asks the gate for entries whose generation the database has refused. It returns those that the gate has, with
 // its generation. The others were settled, or Redis has lost them: they must not be committed, because the gate may have
 // refused their buyers as sold out. The error is that of an entry for which the gate has no other generation: it is not
-// loaded yet.
+// loaded yet, or outdated for good, as one in a Redis to which the servers were moved back: that is loaded again after a
+// while.
 func (r *reader) confirm(ctx context.Context, entries []entry) ([]entry, error) {
 	var waits error
 	var kept []entry
@@ -168,7 +169,12 @@ func (r *reader) confirm(ctx context.Context, entries []entry) ([]entry, error) 
 				slog.Int64("voucher_id", first.VoucherID), slog.Int("admissions", len(e.Admissions)))
 			continue
 		case first.Generation:
-			waits = r.loadGate(ctx, first.VoucherID)
+			if e.refused.IsZero() {
+				e.refused = time.Now()
+			}
+			waits = r.loadGate(ctx, first.VoucherID, time.Since(e.refused) > r.w.cfg.OutdatedAfter)
+		default:
+			e.refused = time.Time{}
 		}
 
 		for i := range e.Admissions {
@@ -184,10 +190,18 @@ func (r *reader) confirm(ctx context.Context, entries []entry) ([]entry, error) 
 // lost is the generation of an entry that is not in the stream.
 const lost = -1
 
-// loadGate loads a gate, within the time of a commit. It returns an error in any case.
-func (r *reader) loadGate(ctx context.Context, voucherID int64) error {
+// loadGate loads a gate, within the time of a commit, even a complete one if it is outdated. It returns an error in any
+// case.
+func (r *reader) loadGate(ctx context.Context, voucherID int64, outdated bool) error {
 	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.CommitTimeout)
 	defer cancel()
+
+	if outdated {
+		if err := r.w.cfg.Gate.Outdate(ctx, voucherID); err != nil {
+			return err
+		}
+	}
+
 	return cmp.Or(r.w.cfg.LoadGate(ctx, voucherID), domain.ErrGateReplaced)
 }
 

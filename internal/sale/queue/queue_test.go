@@ -696,3 +696,18 @@ func TestEntryWithoutGeneration(t *testing.T) {
 		r.requireLevel(admission.Level{Stock: 8, Held: 2})
 	})
 }
+
+// The servers were moved to another Redis, whose gate has raised the generation, and back. Nothing else replaces the old gate.
+func TestGateOfAnEarlierGenerationIsLoadedAgain(t *testing.T) {
+	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
+		r := newRig(t, rdb, 10)
+		env.Must(r.FenceGate(t.Context(), voucher, r.generation))(t)
+		r.reserve(1, 2)
+		cfg := r.config("a", r.commit)
+		cfg.OutdatedAfter = 50 * time.Millisecond
+		r.start(cfg)
+		r.settled()
+		r.requireOrders(1, 2)
+		r.requireLevel(admission.Level{Stock: 8, Held: 2})
+	})
+}

@@ -17,6 +17,8 @@ import (
 type entry struct {
 	domain.StreamEntry
 	fields map[string]any
+	// When the database first refused the generation that the gate still has; zero if it did not.
+	refused time.Time
 }
 
 type reader struct {

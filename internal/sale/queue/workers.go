@@ -19,6 +19,8 @@ type Settler interface {
 	// Confirm returns the generation under which the admissions of an entry may be committed. Errors: domain.ErrNotFound
 	// (the entry is not in the stream any more), ErrUnavailable.
 	Confirm(ctx context.Context, p domain.StreamEntry) (generation int64, err error)
+	// Outdate makes the next load of a gate raise its generation.
+	Outdate(ctx context.Context, voucherID int64) error
 	// Settle ends the admissions of entries after their transaction, and removes the entries from the stream.
 	Settle(ctx context.Context, done []domain.StreamEntry) error
 	// MoveToDeadLetters moves an entry that cannot be parsed to the dead letters.
@@ -58,6 +60,9 @@ type Config struct {
 	Block time.Duration
 	// Pending time after which an entry counts as abandoned; default 10 s.
 	MinIdle time.Duration
+	// Time for which the database must refuse the generation of a gate until the gate is loaded under a new one; default 30 s.
+	// It is longer than servers use an old master that another one has replaced: that must not outdate the new gate.
+	OutdatedAfter time.Duration
 	// Pause between claims of abandoned entries; default 3 s.
 	ClaimEvery time.Duration
 	// Idle time after which a consumer is deleted; default 1 h.
@@ -85,6 +90,7 @@ func New(cfg Config) *Workers {
 	cfg.MaxTries = cmp.Or(cfg.MaxTries, 5)
 	cfg.Block = cmp.Or(cfg.Block, time.Second)
 	cfg.MinIdle = cmp.Or(cfg.MinIdle, 10*time.Second)
+	cfg.OutdatedAfter = cmp.Or(cfg.OutdatedAfter, 30*time.Second)
 	cfg.ClaimEvery = cmp.Or(cfg.ClaimEvery, 3*time.Second)
 	cfg.ConsumerIdle = cmp.Or(cfg.ConsumerIdle, time.Hour)
 	cfg.ShutdownTimeout = cmp.Or(cfg.ShutdownTimeout, 5*time.Second)
