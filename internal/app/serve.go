@@ -277,7 +277,7 @@ func sells(cfg Config, b backends) func(context.Context) error {
 	}
 }
 
-// redisReady returns nil if the server accepts writes, or more than half of a cluster's masters that have sales answer. A
+// redisReady returns nil if the server accepts writes, or more than half of a cluster's masters that have sales do. A
 // dead master stops the purchases that need its keys, and no others, so the servers remain in the load balancer.
 func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 	cluster, ok := rdb.(*redis.ClusterClient)
@@ -300,7 +300,7 @@ func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 		return missing
 	}
 
-	return quorum(ctx, masters, redisconn.Ping)
+	return quorum(ctx, masters, redisconn.Ready)
 }
 
 // quorum returns nil as soon as ready did for more than half of the nodes, as Redlock requires. It does not wait for the

@@ -160,9 +160,17 @@ func TestCounterMasterDown(t *testing.T) {
 				}
 				rig.RequireExactSale(t, s, c, r)
 			}
-			cluster.Nodes[(down+1)%3].Kill()
+
+			other := cluster.Nodes[(down+1)%3]
+			if lane == "lock" {
+				require.NoError(t, other.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "yes").Err())
+				other = cluster.Nodes[(down+2)%3]
+				require.NoError(t, other.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "yes").Err())
+			} else {
+				other.Kill()
+			}
 			node.Kill()
-			rig.Eventually(t, "a cluster without most of its masters is down", func() bool {
+			rig.Eventually(t, "a cluster without most of its masters, or which requires all of them, is down", func() bool {
 				return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable
 			})
 		})

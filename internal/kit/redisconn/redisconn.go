@@ -151,24 +151,33 @@ func Receive(ctx context.Context, rdb redis.UniversalClient, channel string, han
 	}
 }
 
-// absentKey names a key that never exists.
-const absentKey = "seckill:absent"
+// hashTags is the number of the tags s0, s1, ... of the keys of sales. A master of a cluster that has sales has one of them.
+const hashTags = 16
 
 // Ready returns nil if the server accepts writes, or every master of a cluster answers. The write appends to a list that
-// does not exist, so it changes nothing. A replica refuses it, and so does a master that has too few replicas, or whose
-// disk or memory is full. The clients of a cluster follow its slots to the present masters, so there a PING is enough.
+// does not exist, so it changes nothing. A replica refuses it, and so does a master that has too few replicas, whose disk
+// or memory is full, or whose cluster is down.
 func Ready(ctx context.Context, rdb redis.UniversalClient) error {
 	if _, ok := rdb.(*redis.ClusterClient); ok {
 		return Ping(ctx, rdb)
 	}
 
-	err := rdb.RPushX(ctx, absentKey, "").Err()
-	if redis.HasErrorPrefix(err, "NOPERM") {
-		// An ACL with other keys than the documented ones says nothing about the server.
-		return Ping(ctx, rdb)
+	for tag := range hashTags {
+		err := rdb.RPushX(ctx, fmt.Sprintf("seckill:{s%d}:absent", tag), "").Err()
+		switch {
+		case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK "):
+			// Another node has the slot.
+		case redis.HasErrorPrefix(err, "NOPERM"):
+			// An ACL with other keys than the documented ones says nothing about the server.
+			return Ping(ctx, rdb)
+		case errors.Is(err, redis.Nil):
+			return fmt.Errorf("no Sentinel that answers knows a master of this name: %w", err)
+		default:
+			return err
+		}
 	}
 
-	return err
+	return nil
 }
 
 // LogTo sends the messages of go-redis, one per broken connection, to log at level debug. Relevant errors are

@@ -239,7 +239,7 @@ func (n *Redis) checkRole(ctx context.Context) Result {
 func (n *Redis) checkWrites(ctx context.Context) Result {
 	err := redisconn.Ready(ctx, n.Client)
 	switch {
-	case err == nil, redis.HasErrorPrefix(err, "MOVED"):
+	case err == nil:
 		return Good("master")
 	case refused(err):
 		return FromError(Fail, "redis-cli INFO replication, persistence and memory", "a master that refuses writes: ", err)
