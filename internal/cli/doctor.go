@@ -152,6 +152,7 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 		master := doctor.Redis{
 			Addr:      "master " + opts.MasterName,
 			Client:    x.shared.(*redis.Client),
+			Sentinel:  true,
 			Queue:     queue,
 			UserLocks: userLocks,
 		}

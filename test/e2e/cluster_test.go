@@ -92,7 +92,7 @@ func TestRedisFailover(t *testing.T) {
 		},
 		"Sentinels": func(t *testing.T) (*rig.Stack, *env.Redis, func()) {
 			s, sentinel := sentinelStack(t)
-			s.DoctorReports(t, "3 Sentinels can replace the master")
+			s.DoctorReports(t, "3 Sentinels name the same master")
 			return s, sentinel.Nodes[0], func() { require.NoError(t, sentinel.Promoted(t.Context())) }
 		},
 	} {
@@ -371,7 +371,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			addUser(t, n.Client(t), "watcher")
 		}
 		url := "rediss://watcher:s3cret%2F%40pass@"
-		sell(t, sentinel.Nodes[:1], "3 Sentinels can replace the master",
+		sell(t, sentinel.Nodes[:1], "3 Sentinels name the same master",
 			"SECKILL_REDIS_ADDRS="+url+strings.Join(sentinel.Addrs(), ","+url), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster)
 		for _, n := range sentinel.Sentinels {
 			requireNothingDenied(t, n.Client(t))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -39,39 +40,58 @@ func Sentinels(all map[string]*redis.SentinelClient, master string) Group {
 }
 
 func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, master string) Result {
-	errs := loop.All(slices.Sorted(maps.Keys(all)), func(addr string) error {
-		if err := all[addr].CkQuorum(ctx, master).Err(); err != nil {
-			return fmt.Errorf("the Sentinel %s: %w", addr, err)
+	type answer struct {
+		named []string
+		err   error
+	}
+
+	answers := loop.All(slices.Sorted(maps.Keys(all)), func(addr string) answer {
+		err := all[addr].CkQuorum(ctx, master).Err()
+		var named []string
+		if err == nil {
+			named, err = all[addr].GetMasterAddrByName(ctx, master).Result()
 		}
-		return nil
+		if err != nil {
+			err = fmt.Errorf("the Sentinel %s: %w", addr, err)
+		}
+		return answer{named, err}
 	})
 
 	silent := 0
 	var down, unable error
-	for _, err := range errs {
+	var masters []string
+	for _, a := range answers {
 		switch {
-		case err == nil:
-		case refused(err):
-			unable = cmp.Or(unable, err)
+		case a.err == nil:
+			masters = append(masters, net.JoinHostPort(a.named[0], a.named[1]))
+		case refused(a.err):
+			unable = cmp.Or(unable, a.err)
 		default:
-			down = cmp.Or(down, err)
+			down = cmp.Or(down, a.err)
 			silent++
 		}
 	}
+
+	slices.Sort(masters)
+	masters = slices.Compact(masters)
 
 	const start = "start the Sentinels, and check SECKILL_REDIS_ADDRS, SECKILL_REDIS_SENTINEL and the firewalls in between"
 	switch {
 	case silent == len(all):
 		return Unanswered(down, start)
 	case unable != nil:
-		return FromError(Fail, "check SECKILL_REDIS_SENTINEL, user and password, and start the missing Sentinels: SENTINEL CKQUORUM "+master, "", unable)
+		return FromError(Fail, "check SECKILL_REDIS_SENTINEL, user and password in the URL of SECKILL_REDIS_ADDRS, "+
+			"and start the missing Sentinels: SENTINEL CKQUORUM "+master, "", unable)
+	case len(masters) > 1:
+		return Bad(Fail, "SENTINEL REMOVE "+master+" and SENTINEL MONITOR on the Sentinel that is wrong, with the words of the others",
+			"the Sentinels name different masters: %s. Each server uses the one that it is told first", strings.Join(masters, ", "))
 	case down != nil:
 		return FromError(Warn, start, "", down)
 	case len(all) < 3:
 		return Bad(Warn, "name three Sentinels on separate machines", "SECKILL_REDIS_ADDRS has %d: three survive the loss of one", len(all))
 	}
 
-	return Good("%d Sentinels can replace the master", len(all))
+	return Good("%d Sentinels name the same master, and can order a failover", len(all))
 }
 
 // LockNodes returns the check of SECKILL_LOCK_NODES as a whole. nodes is empty if the one Redis holds the locks.

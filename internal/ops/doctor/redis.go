@@ -23,6 +23,8 @@ type Redis struct {
 	Client *redis.Client
 	// Cluster is true if the program expects a node of a cluster.
 	Cluster bool
+	// Sentinel is true if Sentinels name the server.
+	Sentinel bool
 	// Locks is true if the server holds only user locks.
 	Locks bool
 	// Queue is true if the server holds queued orders (lane queue).
@@ -104,16 +106,23 @@ func redisFix(err error) string {
 		return "name the server in the address as its certificate does, and the file with its authority in SECKILL_REDIS_CA"
 	case redis.HasErrorPrefix(err, "DB index"):
 		return "name a database in SECKILL_REDIS_ADDRS that the server has: redis-cli CONFIG GET databases"
+	case strings.Contains(err.Error(), "tls: certificate required"):
+		return "CONFIG SET tls-auth-clients no, and in redis.conf: the program has no certificate of its own"
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "AUTH"):
-		return "set SECKILL_REDIS_PASSWORD to the password of the server"
+		return "set SECKILL_REDIS_PASSWORD to the password of the server; that of Sentinels is in the URL of SECKILL_REDIS_ADDRS"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "wait until it has loaded its data: redis-cli INFO persistence"
 	case redis.HasErrorPrefix(err, "MISCONF"):
 		return "see the log of Redis: the disk is full or gone, or a fork failed; then BGSAVE, if the error is about a snapshot"
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return "allow the user of SECKILL_REDIS_USERNAME the command PING, and the other commands of the program"
+	case errors.Is(err, redis.Nil):
+		return "see redis.sentinels"
+	case refused(err):
+		return "see the log of Redis, and redis-cli INFO: it answers, but does not serve"
 	}
-	return "check host and port in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, whether the server runs and how busy it is, and the firewalls in between"
+	return "check host, port and scheme (rediss:// is TLS) in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, whether the server runs, " +
+		"how busy it is and what address it announces, and the firewalls in between"
 }
 
 func parseInfo(text string) map[string]string {
@@ -226,7 +235,7 @@ func (n *Redis) checkRole(ctx context.Context) Result {
 	case role == "":
 		return n.unknown("INFO", "role")
 	case role == "master":
-		return n.checkWrites(ctx)
+		return n.checkMaster(ctx)
 	case n.Cluster && !n.Locks:
 		return Good("replica, used only to find the masters")
 	}
@@ -235,10 +244,13 @@ func (n *Redis) checkRole(ctx context.Context) Result {
 		"this is a replica: writes are refused, or lost at the next synchronization")
 }
 
-// checkWrites finds a master that refuses writes, as one without its replicas does.
-func (n *Redis) checkWrites(ctx context.Context) Result {
+// checkMaster finds a master that refuses writes, as one without its replicas may do, or that nothing can replace.
+func (n *Redis) checkMaster(ctx context.Context) Result {
 	err := redisconn.Ready(ctx, n.Client)
 	switch {
+	case err == nil && (n.Cluster || n.Sentinel) && !n.Locks && n.info["connected_slaves"] == "0":
+		return Bad(Warn, "add a replica: REPLICAOF, or redis-cli --cluster add-node --cluster-slave",
+			"a master without a replica: while it is down, nothing takes over")
 	case err == nil:
 		return Good("master")
 	case refused(err):
@@ -377,6 +389,8 @@ func (n *Redis) checkScripts(ctx context.Context) Result {
 		return Good("scripts may name keys by variables")
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return Good("the key of the script is on another node")
+	case redis.HasErrorPrefix(err, "CLUSTERDOWN"):
+		return Result{Status: Skipped, Found: "the cluster is down: see redis.cluster"}
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return FromError(Fail, n.grant("+@scripting ~seckill:* ~icr:* ~{icr:* ~redlock:*"), kind+" is refused: ", err)
 	case refused(err):

@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -104,6 +107,18 @@ func TestFailedSnapshot(t *testing.T) {
 	assert.Equal(t, Fail, found.Status)
 	assert.Contains(t, found.Found, "MISCONF")
 	assert.Contains(t, found.Change, "log of Redis")
+}
+
+func TestAdviceFitsTheError(t *testing.T) {
+	for advice, err := range map[string]error{
+		"tls-auth-clients":    &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")},
+		"it answers":          refusal("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
+		"that of Sentinels":   fmt.Errorf("all Sentinels: %w", refusal("NOAUTH Authentication required.")),
+		"see redis.sentinels": fmt.Errorf("all Sentinels: %w", redis.Nil),
+		"rediss:// is TLS":    io.EOF,
+	} {
+		assert.Contains(t, redisFix(err), advice)
+	}
 }
 
 func TestDatabaseThatTheServerLacks(t *testing.T) {
@@ -212,6 +227,9 @@ func TestClusterOfRedis(t *testing.T) {
 	do(t, source.Client(t), "ACL", "SETUSER", "default", "+cluster|nodes")
 	for _, n := range c.Nodes {
 		assert.Equal(t, OK, check(t, n, inCluster)["redis.scripts"].Status)
+		assert.Contains(t, check(t, n, inCluster)["redis.role"].Found, "without a replica")
+		do(t, n.Client(t), "CONFIG", "SET", "min-replicas-to-write", 1)
+		assert.Contains(t, check(t, n, inCluster)["redis.role"].Found, "NOREPLICAS")
 		do(t, n.Client(t), "ACL", "SETUSER", "default", "-time")
 		want(t, check(t, n, inCluster, queue), map[string]Status{"redis.scripts": Fail})
 	}
@@ -387,7 +405,8 @@ func TestLockNodes(t *testing.T) {
 func TestSentinels(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	addrs := env.StartRedisSentinel(t, 30*time.Second).Addrs()
+	sentinel := env.StartRedisSentinel(t, 30*time.Second)
+	addrs := sentinel.Addrs()
 	verdict := func(master string, addrs ...string) Result {
 		all := map[string]*redis.SentinelClient{}
 		for _, addr := range addrs {
@@ -397,7 +416,7 @@ func TestSentinels(t *testing.T) {
 		}
 		return examine(t, Sentinels(all, master))["redis.sentinels"].Result
 	}
-	require.Equal(t, Good("3 Sentinels can replace the master"), verdict(servers.SentinelMaster, addrs...))
+	require.Equal(t, Good("3 Sentinels name the same master, and can order a failover"), verdict(servers.SentinelMaster, addrs...))
 	assert.Equal(t, Warn, verdict(servers.SentinelMaster, addrs[0]).Status, "one Sentinel may be down")
 	r := verdict(servers.SentinelMaster, addrs[0], addrs[1], "127.0.0.1:1")
 	assert.Equal(t, Warn, r.Status)
@@ -405,6 +424,16 @@ func TestSentinels(t *testing.T) {
 	r = verdict("another", addrs...)
 	assert.Equal(t, Fail, r.Status)
 	assert.Contains(t, r.Found, "No such master")
+
+	// A Sentinel that lost its configuration watches the replica, which was the master once.
+	wrong := sentinel.Sentinels[2].Client(t)
+	do(t, wrong, "SENTINEL", "REMOVE", servers.SentinelMaster)
+	replica := sentinel.Nodes[1].Addr
+	host, port, _ := net.SplitHostPort(replica)
+	do(t, wrong, "SENTINEL", "MONITOR", servers.SentinelMaster, host, port, 1)
+	r = verdict(servers.SentinelMaster, addrs...)
+	assert.Equal(t, Fail, r.Status)
+	assert.Contains(t, r.Found, replica)
 }
 
 // Miniredis reports few values. A missing value must not be a failure.
