@@ -81,6 +81,14 @@ func TestRedisOptions(t *testing.T) {
 	assert.Equal(t, []string{"mymaster", "eve", "s", "bob", "other"},
 		[]string{opts.MasterName, opts.SentinelUsername, opts.SentinelPassword, opts.Username, opts.Password})
 	assert.Equal(t, 7, opts.DB)
+
+	for _, c := range []Config{
+		{RedisAddrs: []string{"a:1"}, RedisUsername: "bob"},
+		{RedisAddrs: []string{"redis://bob@a:1"}},
+		{RedisAddrs: []string{"redis://eve:s@a:1"}, RedisUsername: "bob", RedisSentinel: "mymaster"},
+	} {
+		env.Fails(c.SharedRedisOptions())(t, errNoPassword)
+	}
 }
 
 func TestRedisAddressErrorsHideThePassword(t *testing.T) {

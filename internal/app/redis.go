@@ -17,6 +17,9 @@ import (
 var errRedisAddr = errors.New("neither host:port nor a URL such as rediss://user:password@host:6379/0; " +
 	"in a URL, special characters of the password are percent-encoded")
 
+// errNoPassword refuses a user as whom the client would not log in: it sends a user only with a password.
+var errNoPassword = errors.New("a user of Redis needs a password, in the URL or in --redis-password: without one, the default user is used")
+
 // parseRedisAddr parses host:port or a redis:// or rediss:// URL. URLs with parameters are refused: the client depends
 // on its options.
 func parseRedisAddr(addr string) (*redis.Options, error) {
@@ -82,6 +85,10 @@ func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
 
 	opts.Username = cmp.Or(first.Username, c.RedisUsername)
 	opts.Password = cmp.Or(first.Password, c.RedisPassword)
+	if opts.Username != "" && opts.Password == "" {
+		return nil, errNoPassword
+	}
+
 	return opts, nil
 }
 
@@ -92,6 +99,8 @@ func (c Config) SharedRedisOptions() (*redis.UniversalOptions, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case c.RedisSentinel != "" && c.RedisUsername != "" && c.RedisPassword == "":
+		return nil, errNoPassword
 	case c.RedisSentinel != "":
 		opts.MasterName = c.RedisSentinel
 		opts.Username = c.RedisUsername
