@@ -300,7 +300,7 @@ func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 		return missing
 	}
 
-	return quorum(ctx, masters, redisconn.Ready)
+	return quorum(ctx, masters, redisconn.NodeReady)
 }
 
 // quorum returns nil as soon as ready did for more than half of the nodes, as Redlock requires. It does not wait for the

@@ -161,23 +161,30 @@ func Ready(ctx context.Context, rdb redis.UniversalClient) error {
 	if _, ok := rdb.(*redis.ClusterClient); ok {
 		return Ping(ctx, rdb)
 	}
+	return accepts(ctx, rdb, 0)
+}
 
+// NodeReady is Ready for a node of a cluster. It writes to a key that the node has, if there is one.
+func NodeReady(ctx context.Context, node redis.UniversalClient) error {
 	for tag := range hashTags {
-		err := rdb.RPushX(ctx, fmt.Sprintf("seckill:{s%d}:absent", tag), "").Err()
-		switch {
-		case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK "):
-			// Another node has the slot.
-		case redis.HasErrorPrefix(err, "NOPERM"):
-			// An ACL with other keys than the documented ones says nothing about the server.
-			return Ping(ctx, rdb)
-		case errors.Is(err, redis.Nil):
-			return fmt.Errorf("no Sentinel that answers knows a master of this name: %w", err)
-		default:
+		err := accepts(ctx, node, tag)
+		if !redis.HasErrorPrefix(err, "MOVED") && !redis.HasErrorPrefix(err, "ASK ") {
 			return err
 		}
 	}
-
 	return nil
+}
+
+func accepts(ctx context.Context, rdb redis.UniversalClient, tag int) error {
+	err := rdb.RPushX(ctx, fmt.Sprintf("seckill:{s%d}:absent", tag), "").Err()
+	switch {
+	case redis.HasErrorPrefix(err, "NOPERM"):
+		// An ACL with other keys than the documented ones says nothing about the server.
+		return Ping(ctx, rdb)
+	case errors.Is(err, redis.Nil):
+		return fmt.Errorf("no Sentinel that answers knows a master of this name: %w", err)
+	}
+	return err
 }
 
 // LogTo sends the messages of go-redis, one per broken connection, to log at level debug. Relevant errors are

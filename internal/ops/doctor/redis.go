@@ -246,7 +246,8 @@ func (n *Redis) checkRole(ctx context.Context) Result {
 
 // checkMaster finds a master that refuses writes, as one without its replicas may do, or that nothing can replace.
 func (n *Redis) checkMaster(ctx context.Context) Result {
-	err := redisconn.Ready(ctx, n.Client)
+	// Another check reports a node of a cluster that is used as a single server.
+	err := redisconn.NodeReady(ctx, n.Client)
 	switch {
 	case err == nil && (n.Cluster || n.Sentinel) && !n.Locks && n.info["connected_slaves"] == "0":
 		return Bad(Warn, "add a replica: REPLICAOF, or redis-cli --cluster add-node --cluster-slave",
@@ -291,6 +292,11 @@ func (n *Redis) checkCluster(ctx context.Context) Result {
 	if n.config["cluster-require-full-coverage"] == "yes" {
 		return Bad(Warn, "CONFIG SET cluster-require-full-coverage no, and in redis.conf",
 			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
+	}
+
+	if err := n.Client.ClusterSlots(ctx).Err(); err != nil {
+		return FromError(Fail, n.grant("+cluster|slots")+", and CONFIG SET cluster-preferred-endpoint-type ip or hostname",
+			"the program cannot read CLUSTER SLOTS, which names the masters: ", err)
 	}
 
 	return n.checkOpenSlots(ctx, result)

@@ -205,6 +205,9 @@ func TestClusterOfRedis(t *testing.T) {
 	want(t, check(t, c.Nodes[0], inCluster), map[string]Status{"redis.cluster": Warn})
 	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-require-full-coverage", "no")
 	want(t, check(t, c.Nodes[0]), map[string]Status{"redis.cluster": Fail}) // treated as a single server
+	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
+	want(t, check(t, c.Nodes[0], inCluster), map[string]Status{"redis.cluster": Fail})
+	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-preferred-endpoint-type", "ip")
 	single := env.StartRedis(t)
 	want(t, check(t, single, inCluster), map[string]Status{"redis.cluster": Fail})
 
