@@ -125,7 +125,7 @@ func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, erro
 		subscribed.Add(subscribers[channel])
 		return err
 	})
-	if err != nil {
+	if err != nil && subscribed.Load() == 0 {
 		return false, fmt.Errorf("check for servers in lane queue: %w", err)
 	}
 
