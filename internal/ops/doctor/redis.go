@@ -487,5 +487,5 @@ func (n *Redis) checkClock(ctx context.Context) Result {
 	case err != nil:
 		return Unanswered(err, redisFix(err))
 	}
-	return found.result(redisSkewWarn, redisSkewFail, "the ages of queued orders are wrong by as much, and the reconciler reports recent orders as stuck")
+	return found.result(redisSkewWarn, redisSkewFail, "in lane queue a sale must be open by it, too, and the ages of queued orders are wrong by as much")
 }
