@@ -184,10 +184,12 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 // A purchase counts on a server that reads it before its admission, as when the admission was made by another server.
 func TestPurchaseIsReadWithItsAdmission(t *testing.T) {
 	r := newTestRoom(t, 50)
-	r.room.Stock, r.room.Bought = 1, map[uint32]int{1: 3}
+	r.room.Stock, r.room.Bought = 1, map[uint32]int{1: 2}
 	r.read(domain.RoomEvent{
 		VoucherID: 1, Kind: domain.RoomAdmitted, At: start, ExpiresAt: start.Add(time.Hour), Numbers: LobbyOrder(r.room.Seed, 50)[:3],
 	})
+	require.EqualValues(t, 1, r.cursor().Round, "the third pass may still buy, so the purchases of the round are read again")
+	r.room.Bought = map[uint32]int{1: 3}
 	require.Len(t, r.admit(time.Second), 1, "three passes have bought, so the unit is free")
 }
 
@@ -219,6 +221,10 @@ func TestUnusedPassGoesBehind(t *testing.T) {
 	late := &testRoom{line: newLine(), t: t, sale: r.sale, now: r.now, room: r.room}
 	late.read(behind)
 	require.Equal(t, 3, late.ask(0).ahead, "from what is stored")
+
+	r.room.Joined = 7
+	r.read()
+	require.Equal(t, 1, r.ask(6).ahead, "those that were behind are not counted any more")
 }
 
 // The same events give the same answers on a server that starts later, except that it does not know which buyers are present.
