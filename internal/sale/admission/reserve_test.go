@@ -84,7 +84,8 @@ func TestParse(t *testing.T) {
 	for name, fields := range map[string]map[string]any{
 		"nothing":            {},
 		"an empty row":       {"rows": "1 10 7 1 100 1000 CNY \n"},
-		"tries not a number": {"rows": "1 10 7 1 100 1000 CNY ", "tries": "some"},
+		"tries not a number": {"rows": "1 10 7 1 100 1000 CNY ", "generation": "1", "tries": "some"},
+		"no generation":      {"rows": "1 10 7 1 100 1000 CNY "},
 		"unknown fields":     {"order": "1", "user": "10", "voucher": "7"},
 	} {
 		require.Error(t, env.Err(g.Parse(stream, "1-1", fields)), name)

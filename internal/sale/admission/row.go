@@ -183,15 +183,13 @@ func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.Stream
 		return domain.StreamEntry{}, err
 	}
 
-	// An earlier version wrote no generation.
-	if text, stamped := fields["generation"].(string); stamped {
-		generation, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return domain.StreamEntry{}, fmt.Errorf("admission: generation: %w", err)
-		}
-		for i := range as {
-			as[i].Generation = generation
-		}
+	text, _ = fields["generation"].(string)
+	generation, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return domain.StreamEntry{}, fmt.Errorf("admission: generation: %w", err)
+	}
+	for i := range as {
+		as[i].Generation = generation
 	}
 
 	p := domain.StreamEntry{

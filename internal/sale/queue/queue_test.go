@@ -607,11 +607,11 @@ func TestForeignEntries(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 1)
-		add := func(field, value string) string {
-			return rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: []string{field, value}}).Val()
+		add := func(fields ...string) string {
+			return rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: fields}).Val()
 		}
 		junk := add("order", "seven")
-		add("rows", "2 2 8 1 100 1000 CNY ")
+		add("rows", "2 2 8 1 100 1000 CNY ", "generation", "1")
 		r.reserve(3, 1)
 		cfg := r.config("a", r.commit)
 		cfg.MinIdle = time.Hour // no claim acknowledges what has left the stream
@@ -674,26 +674,6 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 		r.requireOrders(1, 20)
 		require.Empty(t, r.deadLetters())
 		require.EqualValues(t, 20, r.level().Held)
-	})
-}
-
-// Entries of an earlier version name no generation. They are committed if the sale had no load since, or if the gate
-// confirms them.
-func TestEntryWithoutGeneration(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
-		r := newRig(t, rdb, 10)
-		r.reserve(1, 1)
-		r.reserve(2, 1)
-		for _, m := range rdb.XRange(t.Context(), r.stream(), "-", "+").Val() {
-			delete(m.Values, "generation")
-			require.NoError(t, rdb.XDel(t.Context(), r.stream(), m.ID).Err())
-			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: m.Values}).Err())
-		}
-		r.start(r.config("a", r.commit))
-		r.settled()
-		r.requireOrders(1, 2)
-		require.Equal(t, []int{2, 2}, []int{r.commitCalls(1), r.commitCalls(2)})
-		r.requireLevel(admission.Level{Stock: 8, Held: 2})
 	})
 }
 
