@@ -16,7 +16,8 @@ import (
 // collectTimeout bounds the reads of a collector. It is shorter than the interval of Prometheus in deploy/prometheus.
 const collectTimeout = 3 * time.Second
 
-// collector exports metrics that are read together when Prometheus asks for them. It exports nothing while the read fails: SeckillBacklogUnknown.
+// collector exports metrics that are read together when Prometheus asks for them. It exports nothing while the read fails,
+// which the alert SeckillBacklogUnknown reports.
 type collector[T any] struct {
 	read    func(context.Context) (T, error)
 	samples []sample[T]

@@ -223,21 +223,20 @@ func (c settings) checkPaymentSecret(context.Context) doctor.Result {
 	const setting = "SECKILL_PAYMENT_SECRET"
 	secrets := domain.ParseKeyring(c.PaymentSecret)
 	r := c.checkSharedSecret(setting, secrets, "a payment provider", "payments")
-	if r.Status == doctor.OK && common(secrets, domain.ParseKeyring(c.EventsSecret)) {
+	if r.Status == doctor.OK && haveCommonSecret(secrets, domain.ParseKeyring(c.EventsSecret)) {
 		return doctor.Bad(doctor.Warn, setting+generateHex, "it equals SECKILL_EVENTS_SECRET: who receives codes, events or alerts could forge payments")
 	}
 	return r
 }
 
-// common reports whether two keyrings have a secret in common.
-func common(a, b domain.Keyring) bool {
+func haveCommonSecret(a, b domain.Keyring) bool {
 	return slices.ContainsFunc(a, func(k domain.Key) bool {
 		return b.Any(func(secret []byte) bool { return bytes.Equal(secret, k.Secret) })
 	})
 }
 
 func (c settings) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) doctor.Result {
-	if common(secrets, c.secrets) {
+	if haveCommonSecret(secrets, c.secrets) {
 		return doctor.Bad(doctor.Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
 	}
 

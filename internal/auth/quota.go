@@ -70,7 +70,6 @@ func (a *Service) limit(ctx context.Context, buckets ...ratelimit.Bucket) error 
 	return nil
 }
 
-// giveBack undoes a call of limit.
 func (a *Service) giveBack(ctx context.Context, buckets ...ratelimit.Bucket) {
 	if a.cfg.Quota != nil {
 		a.cfg.Quota.Return(ctx, buckets...)
