@@ -289,15 +289,15 @@ func (n *Redis) checkCluster(ctx context.Context) Result {
 		return result
 	}
 
-	if n.config["cluster-require-full-coverage"] == "yes" {
-		return Bad(Warn, "CONFIG SET cluster-require-full-coverage no, and in redis.conf",
-			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
-	}
-
 	//nolint:staticcheck // the client's own command, which Redis 6.2 has
 	if err := n.Client.ClusterSlots(ctx).Err(); err != nil {
 		return FromError(Fail, n.grant("+cluster|slots")+", and CONFIG SET cluster-preferred-endpoint-type ip or hostname",
 			"the program cannot read CLUSTER SLOTS, which names the masters: ", err)
+	}
+
+	if n.config["cluster-require-full-coverage"] == "yes" {
+		return Bad(Warn, "CONFIG SET cluster-require-full-coverage no, and in redis.conf",
+			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
 	}
 
 	return n.checkOpenSlots(ctx, result)

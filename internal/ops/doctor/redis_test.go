@@ -203,11 +203,11 @@ func TestClusterOfRedis(t *testing.T) {
 	assert.Equal(t, OK, check(t, c.Nodes[0], inCluster)["redis.cluster"].Status)
 	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-require-full-coverage", "yes")
 	want(t, check(t, c.Nodes[0], inCluster), map[string]Status{"redis.cluster": Warn})
-	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-require-full-coverage", "no")
-	want(t, check(t, c.Nodes[0]), map[string]Status{"redis.cluster": Fail}) // treated as a single server
 	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
 	want(t, check(t, c.Nodes[0], inCluster), map[string]Status{"redis.cluster": Fail})
 	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-preferred-endpoint-type", "ip")
+	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-require-full-coverage", "no")
+	want(t, check(t, c.Nodes[0]), map[string]Status{"redis.cluster": Fail}) // treated as a single server
 	single := env.StartRedis(t)
 	want(t, check(t, single, inCluster), map[string]Status{"redis.cluster": Fail})
 
