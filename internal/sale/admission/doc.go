@@ -88,8 +88,8 @@
 //
 // A server that still uses an old master, which another one has replaced, finds its gate complete and its generation
 // outdated. It does not raise the generation at once: its admissions are lost, too. But if its workers are refused for
-// longer than any failover lasts, there is no other server, such as after a move to another Redis and back. They then make
-// its gate count as incomplete ([Gate.Outdate]).
+// longer than a failover lasts, none may come, such as after a move to another Redis and back. They then make its gate
+// count as incomplete ([Gate.Outdate]). If the other server is used all the same, the two gates commit in turns.
 //
 // # Outcomes
 //

@@ -535,6 +535,8 @@ func raises(t testing.TB, rdb env.RedisClient) {
 		db.generations[voucher] = 9
 		require.NoError(t, g.Load(t.Context(), voucher, db))
 		require.EqualValues(t, 9, db.generations[voucher], "the gate of an old master, which another one has replaced")
+		require.NoError(t, g.Outdate(t.Context(), voucher))
+		requireLoad(10, "a gate that nothing replaces")
 	}
 }
 
