@@ -76,12 +76,13 @@ func (s *Payments) Pay(
 		return order, payment, nil
 	}
 	if payment.Amount == 0 {
-		settled, err := s.settle(ctx, provider, domain.PaymentNotice{
+		settled, err := s.settle(ctx, payment.Provider, domain.PaymentNotice{
 			Ref:      payment.Ref,
 			OrderID:  orderID,
 			Currency: payment.Currency,
 			Result:   domain.PaymentSucceeded,
 		})
+		settled.Order.Offer = order.Offer
 		return settled.Order, settled.Payment, err
 	}
 	if err := p.Create(ctx, &payment); err != nil {

@@ -272,30 +272,31 @@ missing3.get(id)>=LOST&&put({...known2,status:"failed",reason:"internal",guessed
 let before2=doing(id);if(before2.action&&!before2.problem)return;let key=before2.action===action2?before2.key:newKey(),user2=session.
 user()?.id;busy.set(id,{action:action2,key,since:performance.now()}),changes4.emit();try{let answer=await postMine(`/ord\
 ers/${id}/${action2}`,{as:user2,key});if(answer.payment?.checkout_url&&(forTab.set(CHECKOUT,id),location.assign(answer.payment.
-checkout_url)),put(action2==="pay"?answer.order:answer),session.user()?.id!==user2)return;action2==="pay"&&order(id)?.status===
-"pending_payment"?(busy.set(id,{action:action2,key,submitted:!0,since:performance.now()}),updateStreams()):busy.delete(id)}catch(err){
-if(session.user()?.id!==user2)return;err.code==="invalid_state"?(busy.delete(id),await fetchOne(id).catch(()=>{}),order(
-id)?.status==="pending_payment"&&busy.set(id,{action:action2,problem:err})):busy.set(id,{action:action2,key,problem:err})}
-changes4.emit()}async function checkPayment(id){let was=doing(id);try{let payments=(await getMine(`/orders/${id}/payment\
-s`)).items;if(doing(id)!==was||order(id)?.status!=="pending_payment")return;payments.length>0&&payments.every(p2=>p2.status===
-"failed")?(busy.set(id,{action:"pay",problem:{code:"payment_failed"}}),changes4.emit()):performance.now()-was.since>PAYING&&
-(busy.delete(id),changes4.emit())}catch{}}var lastIDs=new Map,heldUntil=0,pinned="";function pin(id){pinned=id,updateStreams()}
-var awaited=o2=>o2.id===pinned||!!doing(o2.id).submitted;function watched(){if(document.hidden||!session.user()||performance.
-now()<heldUntil)return[];let rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];return list().filter(o2=>!final(o2)&&
-rank2(o2)).sort((a2,b2)=>rank2(a2)-rank2(b2)).slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){let ids2=watched();
-for(let[id,abort]of streams)ids2.includes(id)||(streams.delete(id),abort.abort());for(let id of ids2){if(streams.has(id))
-continue;let abort=new AbortController;streams.set(id,abort),follow(`/orders/${id}/events`,{signal:abort.signal,lastID:lastIDs.
-get(id),onEvent:event=>{event.id&&lastIDs.set(id,event.id),put(JSON.parse(event.data))},done:()=>final(order(id)??{status:"\
-failed"})}).then(held=>{held&&(heldUntil=performance.now()+held,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{
-streams.get(id)===abort&&streams.delete(id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){
-for(let[id,{submitted}]of busy)submitted&&await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(
-o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(
-o2)))&&await load();for(let o2 of unwatched)(["queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).
-catch(()=>{})}failures2=problem?failures2+1:0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){
-let begin2=user2=>{orders.clear(),busy.clear(),missing3.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],
-updateStreams(),changes4.emit(),user2&&load()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener(
-"visibilitychange",()=>{updateStreams(),document.hidden||load()}),channel2?.addEventListener("message",({data})=>{data.user===
-session.user()?.id&&!document.hidden&&load()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave2,onChange:()=>onChange3,
+checkout_url)),put(action2==="pay"?answer.order:answer),answer.order?.status==="paid"&&await fetchOne(id).catch(()=>{}),
+session.user()?.id!==user2)return;action2==="pay"&&order(id)?.status==="pending_payment"?(busy.set(id,{action:action2,key,
+submitted:!0,since:performance.now()}),updateStreams()):busy.delete(id)}catch(err){if(session.user()?.id!==user2)return;
+err.code==="invalid_state"?(busy.delete(id),await fetchOne(id).catch(()=>{}),order(id)?.status==="pending_payment"&&busy.
+set(id,{action:action2,problem:err})):busy.set(id,{action:action2,key,problem:err})}changes4.emit()}async function checkPayment(id){
+let was=doing(id);try{let payments=(await getMine(`/orders/${id}/payments`)).items;if(doing(id)!==was||order(id)?.status!==
+"pending_payment")return;payments.length>0&&payments.every(p2=>p2.status==="failed")?(busy.set(id,{action:"pay",problem:{
+code:"payment_failed"}}),changes4.emit()):performance.now()-was.since>PAYING&&(busy.delete(id),changes4.emit())}catch{}}
+var lastIDs=new Map,heldUntil=0,pinned="";function pin(id){pinned=id,updateStreams()}var awaited=o2=>o2.id===pinned||!!doing(
+o2.id).submitted;function watched(){if(document.hidden||!session.user()||performance.now()<heldUntil)return[];let rank2=o2=>awaited(
+o2)?1:{queued:2,refunding:3}[o2.status];return list().filter(o2=>!final(o2)&&rank2(o2)).sort((a2,b2)=>rank2(a2)-rank2(b2)).
+slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){let ids2=watched();for(let[id,abort]of streams)ids2.includes(
+id)||(streams.delete(id),abort.abort());for(let id of ids2){if(streams.has(id))continue;let abort=new AbortController;streams.
+set(id,abort),follow(`/orders/${id}/events`,{signal:abort.signal,lastID:lastIDs.get(id),onEvent:event=>{event.id&&lastIDs.
+set(id,event.id),put(JSON.parse(event.data))},done:()=>final(order(id)??{status:"failed"})}).then(held=>{held&&(heldUntil=
+performance.now()+held,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{streams.get(id)===abort&&streams.delete(
+id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){for(let[id,{submitted}]of busy)submitted&&
+await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(
+o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load();for(let o2 of unwatched)([
+"queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:
+0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){let begin2=user2=>{orders.clear(),
+busy.clear(),missing3.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],updateStreams(),changes4.emit(),
+user2&&load()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener("visibilitychange",()=>{
+updateStreams(),document.hidden||load()}),channel2?.addEventListener("message",({data})=>{data.user===session.user()?.id&&
+!document.hidden&&load()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave2,onChange:()=>onChange3,
 place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1,POLL2=5e3,RETRY2=1e3,SLOWEST=8e3,STORED2="seckill.place.",places=new Map,changes5=topic(),channel3=channelOf(
 "seckill.rooms"),streams2=0,heldUntil2=0,onChange3=changes5.on;function place(id){let state2=places.get(id)?.state??{is:"\
 none"};return state2.is==="admitted"&&state2.until<=now()?{is:"asking",offline:state2.offline}:state2}function badge2(){

@@ -153,6 +153,7 @@ export async function act(id, action) {
       location.assign(answer.payment.checkout_url); // the page of the payment provider
     }
     put(action === "pay" ? answer.order : answer);
+    if (answer.order?.status === "paid") await fetchOne(id).catch(() => {}); // it has a redeem code
     if (session.user()?.id !== user) return;
     if (action === "pay" && order(id)?.status === "pending_payment") {
       busy.set(id, { action, key, submitted: true, since: performance.now() }); // until the provider confirms
