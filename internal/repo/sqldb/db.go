@@ -167,8 +167,8 @@ const (
 // errors, which are answered as internal errors.
 func (a Access) Translate(err error) error {
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, domain.ErrUnavailable):
+		return err
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return domain.ErrNotFound
 	case unreachable(err), a.dialect.translate(err) != faultOther:

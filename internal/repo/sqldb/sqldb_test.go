@@ -32,7 +32,9 @@ func TestTranslate(t *testing.T) {
 		"no row":            {gorm.ErrRecordNotFound, domain.ErrNotFound},
 		"ours":              {domain.ErrSoldOut, domain.ErrSoldOut},
 	} {
-		require.ErrorIs(t, a.Translate(tc.err), tc.want, name)
+		err := a.Translate(tc.err)
+		require.ErrorIs(t, err, tc.want, name)
+		require.Equal(t, err, a.Translate(err), name)
 	}
 	syntax := &mysqldriver.MySQLError{Number: 1064}
 	require.Same(t, error(syntax), a.Translate(syntax), "an unknown error is returned unchanged")
