@@ -89,6 +89,7 @@ func TestRedisOptions(t *testing.T) {
 	} {
 		env.Fails(c.SharedRedisOptions())(t, errNoPassword)
 	}
+	env.Must(Config{RedisAddrs: []string{"redis://default@a:1"}}.SharedRedisOptions())(t)
 }
 
 func TestRedisAddressErrorsHideThePassword(t *testing.T) {

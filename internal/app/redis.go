@@ -20,6 +20,10 @@ var errRedisAddr = errors.New("neither host:port nor a URL such as rediss://user
 // errNoPassword refuses a user as whom the client would not log in: it sends a user only with a password.
 var errNoPassword = errors.New("a user of Redis needs a password, in the URL or in --redis-password: without one, the default user is used")
 
+func lacksPassword(user, password string) bool {
+	return user != "" && user != "default" && password == ""
+}
+
 // parseRedisAddr parses host:port or a redis:// or rediss:// URL. URLs with parameters are refused: the client depends
 // on its options.
 func parseRedisAddr(addr string) (*redis.Options, error) {
@@ -85,7 +89,7 @@ func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
 
 	opts.Username = cmp.Or(first.Username, c.RedisUsername)
 	opts.Password = cmp.Or(first.Password, c.RedisPassword)
-	if opts.Username != "" && opts.Password == "" {
+	if lacksPassword(opts.Username, opts.Password) {
 		return nil, errNoPassword
 	}
 
@@ -99,7 +103,7 @@ func (c Config) SharedRedisOptions() (*redis.UniversalOptions, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case c.RedisSentinel != "" && c.RedisUsername != "" && c.RedisPassword == "":
+	case c.RedisSentinel != "" && lacksPassword(c.RedisUsername, c.RedisPassword):
 		return nil, errNoPassword
 	case c.RedisSentinel != "":
 		opts.MasterName = c.RedisSentinel
