@@ -39,6 +39,7 @@ const (
 type line struct {
 	mu      sync.Mutex
 	room    domain.Room // without events
+	seed    string      // that of room in hexadecimal, once the lobby is drawn
 	applied uint32      // number of events
 	// numbers are those of the lobby by position; nil before the start.
 	numbers []uint32
@@ -144,6 +145,9 @@ func (l *line) apply(r domain.Room, now time.Time) bool {
 	r.Events = nil
 	r.Bought = nil
 	l.room = r
+	if r.Size > 0 {
+		l.seed = hex.EncodeToString(r.Seed[:])
+	}
 
 	// With changes there may be more events to read, which extend passes.
 	if !changed {
@@ -313,10 +317,7 @@ func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) (Admission,
 		State:   Waiting,
 		Paused:  sale.Entry.Paused,
 		Message: sale.Entry.Message,
-		Lobby:   &LobbyPlace{Number: number, Size: l.room.Size},
-	}
-	if l.room.Size > 0 {
-		a.Lobby.Seed = hex.EncodeToString(l.room.Seed[:])
+		Lobby:   &LobbyPlace{Number: number, Size: l.room.Size, Seed: l.seed},
 	}
 
 	if r := l.round(l.passes[number]); r != nil && r.expires.After(l.passTime(now)) {
