@@ -456,6 +456,14 @@ var moduleScenes = []struct{ name, run, then string }{
 		`left === "94" && mine.doing("95").submitted && mine.doing("96").problem?.code === "payment_failed" && !sessionStorage.getItem("seckill.checkout")`,
 	},
 	{
+		"an order that costs nothing has its code once it is paid",
+		`window.answer = (a) => a.includes("/orders/93") && Promise.resolve(new Response(JSON.stringify(
+			a.endsWith("/pay") ? { order: { ...undone, id: "93" }, payment: {} } : { ...undone, id: "93", redeem_code: "5V06" })));
+		mine.put({ ...undone, id: "93", status: "pending_payment" });
+		await mine.act("93", "pay")`,
+		`mine.order("93").redeem_code === "5V06"`,
+	},
+	{
 		"a page of orders is one change",
 		`window.answer = (a) => a.includes("/orders?") && Promise.resolve(new Response(JSON.stringify({
 			items: ["41", "42", "43", "44"].map((id) => ({ ...undone, id })), next_cursor: null,
