@@ -254,10 +254,7 @@ func aclUser(t *testing.T, server *env.Redis, rules ...any) *redis.Client {
 	t.Helper()
 	args := append([]any{"acl", "setuser", "locker", "reset", "on", ">secret", "~*", "+@all"}, rules...)
 	require.NoError(t, clientOf(t, server).Do(context.Background(), args...).Err())
-	opts := servers.RedisOptions(server.Addr)
-	opts.Username = "locker"
-	opts.Password = "secret"
-	return servers.NewClient(t, opts)
+	return servers.LogIn(t, server.Addr, "locker", "secret")
 }
 
 // A Redis user without access to channels, the default since Redis 7, can use every lock. Releases are executed

@@ -268,10 +268,7 @@ func TestUserWithoutChannels(t *testing.T) {
 	assert.Equal(t, OK, check(t, r)["redis.channels"].Status)
 
 	do(t, r.Client(t), "ACL", "SETUSER", "shop", "on", ">word", "allkeys", "+@all", "resetchannels")
-	opts := servers.RedisOptions(r.Addr)
-	opts.Username = "shop"
-	opts.Password = "word"
-	shop := servers.NewClient(t, opts)
+	shop := servers.LogIn(t, r.Addr, "shop", "word")
 	found := check(t, r, func(r *Redis) { r.Client = shop })["redis.channels"]
 	assert.Contains(t, found.Change, "ACL SETUSER shop &seckill:*")
 }

@@ -105,6 +105,14 @@ func NewRedisClient(test Test, addr string, db int) RedisClient {
 	return NewClient(test, opts)
 }
 
+// LogIn is [Redis.Client] for a user of Redis.
+func LogIn(test Test, addr, user, password string) *redis.Client {
+	opts := RedisOptions(addr)
+	opts.Username = user
+	opts.Password = password
+	return NewClient(test, opts)
+}
+
 // NewClient returns a client that is closed at the cleanup of a test.
 func NewClient(test Test, opts *redis.Options) *redis.Client {
 	rdb := redis.NewClient(opts)
