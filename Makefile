@@ -55,7 +55,7 @@ test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers,
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 6 -timeout 30m $(campaigns) || failed=1; \
 	$(again) rest unraced race chart || failed=1; \
-	SECKILL_TEST_REQUIRE=0 $(again) containers || failed=1; \
+	test "$(CONTAINERS)" = tried || SECKILL_TEST_REQUIRE=0 $(again) containers || failed=1; \
 	$(call slowest); \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
