@@ -17,7 +17,8 @@ import (
 var errRedisAddr = errors.New("neither host:port nor a URL such as rediss://user:password@host:6379/0; " +
 	"in a URL, special characters of the password are percent-encoded")
 
-// errNoPassword refuses a user as whom the client would not log in: it sends a user only with a password.
+// errNoPassword refuses a user without a password. The client sends a user name only together with a password, so the
+// server would treat it as the default user.
 var errNoPassword = errors.New("a user of Redis needs a password, in the URL or in --redis-password: without one, the default user is used")
 
 func lacksPassword(user, password string) bool {

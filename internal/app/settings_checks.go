@@ -224,7 +224,7 @@ func (c settings) checkPaymentSecret(context.Context) doctor.Result {
 	secrets := domain.ParseKeyring(c.PaymentSecret)
 	r := c.checkSharedSecret(setting, secrets, "a payment provider", "payments")
 	if r.Status == doctor.OK && haveCommonSecret(secrets, domain.ParseKeyring(c.EventsSecret)) {
-		return doctor.Bad(doctor.Warn, setting+generateHex, "it equals SECKILL_EVENTS_SECRET: who receives codes, events or alerts could forge payments")
+		return doctor.Bad(doctor.Warn, setting+generateHex, "it equals SECKILL_EVENTS_SECRET: the receivers of codes, events and alerts could forge payments")
 	}
 	return r
 }

@@ -123,7 +123,8 @@ func Typed(text string) string {
 	}, norm.NFKC.String(text))
 }
 
-// maxTypedCode bounds what is read of a code, in bytes. Anybody may send one of 64 KB, whose characters can stand for 18 each.
+// maxTypedCode bounds what is read of a code, in bytes. A request may carry 64 KB, and normalization makes up to 18
+// characters of one.
 const maxTypedCode = 256
 
 // TypedCode returns the letters and digits of a code that a person typed or pasted ([Typed]). What stands between and around

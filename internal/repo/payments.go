@@ -101,7 +101,7 @@ func lockPaidOrder(tx *gorm.DB, id int64) (orderRow, error) {
 func (s *Store) SettlePayment(
 	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
 ) (domain.Settled, error) {
-	// An unanswered COMMIT is left to the provider, which repeats its notice, or to the buyer of what costs nothing, who pays again.
+	// After an unanswered COMMIT the provider repeats its notice. If the order costs nothing, the buyer pays again.
 	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.Settled, error) {
 		order, err := lockPaidOrder(tx, n.OrderID)
 		if err != nil {

@@ -229,6 +229,7 @@ func (s *Payments) RefundDue(ctx context.Context) error {
 func refundBackoff(tries int) time.Duration { return loop.Backoff(refundWait, maxRefundWait, tries) }
 
 func (s *Payments) requestRefund(ctx context.Context, p domain.Payment) error {
+	// Nothing was paid, so no provider is involved.
 	if p.Amount == 0 {
 		return nil
 	}

@@ -39,9 +39,9 @@ const (
 	mysqlSilence  = 20 * time.Second
 	mysqlConnIdle = mysqlSilence / 2
 
-	// mysqlStatement is the time after which the server ends a statement. It would run on after its caller has gone, and a
-	// task that searches due rows, slow behind an old transaction of somebody else, would add one every second until nothing
-	// else runs. Then a caller has its answer, also one who reads whether a COMMIT happened.
+	// mysqlStatement is the time after which the server ends a statement. Otherwise it continues after its caller has given
+	// up. While an old foreign transaction slows the search for due rows, a task would add such a statement every second,
+	// until the server executes nothing else. No caller waits this long, not even to learn whether a COMMIT happened.
 	mysqlStatement = 5 * time.Second
 )
 
@@ -397,7 +397,7 @@ var mysqlUnavailable = map[uint16]bool{
 	1180: true,
 	// Read-only.
 	1290: true, 1836: true,
-	// Statement took too long. Counter of ids locked: an INSERT ... SELECT of somebody else runs.
+	// A statement took too long. A foreign INSERT ... SELECT has locked the counter of ids.
 	1969: true, 3024: true, 1467: true,
 }
 

@@ -306,8 +306,8 @@ func (l *line) remove(number uint32) {
 	delete(l.passes, number)
 }
 
-// poll returns the state of a place, without its proofs, and the round of its pass unless that has expired. It marks a buyer
-// who waits as present. Errors: domain.ErrPlaceLost (the buyer left, or the pass has expired), domain.ErrUnavailable (no
+// poll returns the state of a place, without its proofs, and the round of its pass unless that has expired. It marks a waiting
+// buyer as present. Errors: domain.ErrPlaceLost (the buyer left, or the pass has expired), domain.ErrUnavailable (no
 // server can sell; the pass is extended by that time).
 func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) (Admission, uint32, error) {
 	l.mu.Lock()
