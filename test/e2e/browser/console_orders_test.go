@@ -556,13 +556,13 @@ func cashierLands(t *testing.T, c *scene) {
 	v.send("redeem", "code", code)
 	v.until(hasFocus(`[data-do="use-code"]`))
 
-	// A scan replaces the code before, and its Enter presses no button. One that comes while another code is being checked is the next
-	// to be checked.
+	// A scan replaces the code before, and its Enter presses no button. The last one that comes while another code is being checked is
+	// the next to be checked.
 	v.run(`const { answer } = window;
 		window.answer = (a, o, real) => o.body?.includes("slow") ? new Promise((done) => (window.late = () => done(problem(503, "unavailable")))) : answer(a, o, real)`)
 	v.key("slow" + kb.Enter)
 	v.until(`window.late`)
-	v.key(code + kb.Enter)
+	v.key("impatient" + kb.Enter + code + kb.Enter)
 	v.run(`late()`)
 	v.until(hasFocus(`[data-do="use-code"]`))
 	v.reads("[data-redemption]", "Soup")

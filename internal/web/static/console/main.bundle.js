@@ -1620,30 +1620,29 @@ Date.parse(order.valid_until)?t("redeem.late",{at:stamp(order.valid_until)}):""}
 status=statusLine(),out=errorBox(),shown3=h("div",{class:"redemption","data-redemption":!0}),undoOf=(order,code)=>undo(async reason=>{
 status.clear(),await post("/admin/redeem/undo",{code,reason}),show(shown3,!1),status.show(t("redeem.undone",{id:order.id})),
 input.focus()});async function preview2(code){try{let found=await postMine("/admin/redeem/preview",{body:{code}});asked===
-code&&render3(found,code)}catch(problem){if(problem.errors?.some(e=>e.field==="code")&&f.showErrors({code:t("invalid.cod\
-e")}))return;if(!problem.shopName)throw problem;attr(shown3,"data-verdict","no"),shown3.replaceChildren(h("p",{class:"sh\
-op"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop"))),show(shown3,!0)}}function render3({order,
-voucher,redeemed_by:by},code){let shop2=newID("shop"),title=newID("title"),use2=button({name:"use-code",kind:"primary",label:t(
-"move.redeem"),about:`${shop2} ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.
-code!=="invalid_state")throw problem;if(await preview2(code),input.value.trim()!==code)return;input.focus(),input.select();
-return}status.show(t("redeem.done",{title:order.title,id:order.id})),input.value.trim()===code&&f.clear(),use2.isConnected&&
-(attr(shown3,"data-verdict",null),shown3.replaceChildren(undoOf(order,code)),input.focus())}),no=refusal(order,by);attr(
-shown3,"data-verdict",no?"no":"yes"),shown3.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("div",{class:"\
-head"},h("strong",{id:title},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("v\
-oucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.\
-paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.
-valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],
-[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?
-"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]),show(shown3,!0),!no&&input.value.trim()===
-code&&use2.focus()}let f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.co\
-de"),required:!0,max:64}],work:async({code})=>{status.clear(),out.clear(),show(shown3,!1),input.select();try{await preview2(
-code)}finally{asked!==code&&setTimeout(()=>f.element.requestSubmit())}}}),input=f.element.querySelector("input"),asked="";
-f.element.addEventListener("submit",()=>{asked=input.value.trim()},{capture:!0});let scanner=camera(code=>{f.write([["co\
-de",code]]),f.element.requestSubmit()});show(shown3,!1);let counter=section(t("redeem.title"),f.element,scanner.element,
-out.element,status.element,shown3);return attr(counter,"data-counter",!0),attr(input,"data-first",!0),counter.addEventListener(
-"keydown",event=>{!(event.key.length===1&&event.key!==" "&&!event.ctrlKey&&!event.metaKey&&!event.altKey)||event.target.
-matches("input")||(input.focus(),input.select())}),root2.replaceChildren(head(t("redeem.page")),counter),focusPage(),scanner.
-end}var EVERY3=700,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(Math.round(n*
+code&&render3(found,code)}catch(problem){if(asked!==code||problem.errors?.some(e=>e.field==="code")&&f.showErrors({code:t(
+"invalid.code")}))return;if(!problem.shopName)throw problem;attr(shown3,"data-verdict","no"),shown3.replaceChildren(h("p",
+{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop"))),show(shown3,!0)}}function render3({
+order,voucher,redeemed_by:by},code){let shop2=newID("shop"),title=newID("title"),use2=button({name:"use-code",kind:"prim\
+ary",label:t("move.redeem"),about:`${shop2} ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){
+if(problem.code!=="invalid_state")throw problem;if(await preview2(code),input.value.trim()!==code)return;input.focus(),input.
+select();return}status.show(t("redeem.done",{title:order.title,id:order.id})),input.value.trim()===code&&f.clear(),use2.
+isConnected&&(attr(shown3,"data-verdict",null),shown3.replaceChildren(undoOf(order,code)),input.focus())}),no=refusal(order,
+by);attr(shown3,"data-verdict",no?"no":"yes"),shown3.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("d\
+iv",{class:"head"},h("strong",{id:title},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",
+facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],
+[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_\
+until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&
+stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rul\
+es"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]),show(shown3,!0),
+!no&&input.value.trim()===code&&use2.focus()}let f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"\
+text",label:t("redeem.code"),required:!0,max:64}],work:async()=>{status.clear(),out.clear(),show(shown3,!1);let code;do code=
+asked,await preview2(code);while(asked!==code)}}),input=f.element.querySelector("input"),asked="";f.element.addEventListener(
+"submit",()=>{asked=input.value.trim()||asked,input.select()},{capture:!0});let scanner=camera(code=>{f.write([["code",code]]),
+f.element.requestSubmit()});show(shown3,!1);let counter=section(t("redeem.title"),f.element,scanner.element,out.element,
+status.element,shown3);return attr(counter,"data-counter",!0),attr(input,"data-first",!0),counter.addEventListener("keyd\
+own",event=>{!(event.key.length===1&&event.key!==" "&&!event.ctrlKey&&!event.metaKey&&!event.altKey)||event.target.matches(
+"input")||(input.focus(),input.select())}),root2.replaceChildren(head(t("redeem.page")),counter),focusPage(),scanner.end}var EVERY3=700,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(Math.round(n*
 10)/10);function mount9(root2){let post=intents(),out=errorBox(),state=chip(""),progress=h("progress",{"aria-label":t("r\
 ush.progress")}),list4=factList(),why=h("p",{class:"note","data-why":!0}),detail2=h("p",{class:"reference",lang:"en"}),results=verdicts(),
 link4=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",out},async()=>{await deleteMine("/admin/rush")}),last=section(

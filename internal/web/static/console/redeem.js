@@ -41,6 +41,7 @@ export function mount(root) {
       const found = await postMine("/admin/redeem/preview", { body: { code } });
       if (asked === code) render(found, code);
     } catch (problem) {
+      if (asked !== code) return; // another code was entered meanwhile
       if (problem.errors?.some((e) => e.field === "code") && f.showErrors({ code: t("invalid.code") })) return;
       if (!problem.shopName) throw problem;
       attr(shown, "data-verdict", "no");
@@ -92,21 +93,23 @@ export function mount(root) {
   const f = form({
     name: "redeem", label: t("redeem.check"),
     fields: [{ name: "code", kind: "text", label: t("redeem.code"), required: true, max: 64 }],
-    work: async ({ code }) => {
+    work: async () => {
       status.clear();
       out.clear();
       show(shown, false);
-      input.select(); // the next scan replaces it
-      try {
+      let code;
+      do {
+        code = asked;
         await preview(code);
-      } finally {
-        if (asked !== code) setTimeout(() => f.element.requestSubmit());
-      }
+      } while (asked !== code);
     },
   });
   const input = f.element.querySelector("input");
   let asked = ""; // the code that was entered last, perhaps while another one was being checked
-  f.element.addEventListener("submit", () => { asked = input.value.trim(); }, { capture: true });
+  f.element.addEventListener("submit", () => {
+    asked = input.value.trim() || asked;
+    input.select(); // the next scan replaces it
+  }, { capture: true });
   const scanner = camera((code) => {
     f.write([["code", code]]);
     f.element.requestSubmit();
