@@ -44,9 +44,11 @@ function open(moved) {
   focusPage();
 }
 
-// back shows the page before, at the link that led away from it, if that is there.
+// back shows the page before, at the link that led away from it, if that is there. A question of the page that is left is not
+// agreed to.
 function back() {
   const from = shown;
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   open(true);
   [...root.querySelectorAll("a")].find((link) => link.getAttribute("href") === from)?.focus();
 }

@@ -158,17 +158,17 @@ body.append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,ro
 here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.querySelector(".brand").getAttribute(
 "href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function open2(moved){unmount(),
 shown=location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1))??
-(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.
-querySelectorAll("a")].find(link2=>link2.getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.
-name} · ${t2("console")}`:shop.name:t2("brand")}function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(
-color.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*
-blue}function dress(){if(shop.logo&&document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),
-!shop.color)return;let{style}=document.documentElement;style.setProperty("--accent",shop.color),style.setProperty("--acc\
-ent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--\
-accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){let{title:title2}=here();document.title=[badge(),
-typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new URL(
-path2,location.href);return find(to.pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,
-"",full(to)),open2(!0),!0):!1}function onClick(event){let link2=event.target.closest?.("a[href^='/']");!link2||event.defaultPrevented||event.button!==
+(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;for(let dialog of document.
+querySelectorAll("dialog[open]"))dialog.close();open2(!0),[...root.querySelectorAll("a")].find(link2=>link2.getAttribute(
+"href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
+function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/255).map(part=>part<=.04045?
+part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
+".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
+style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
+shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
+let{title:title2}=here();document.title=[badge(),typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).
+join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.href);return find(to.pathname)?((full(to)!==full(
+location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link2=event.target.closest?.("a[href^='/']");!link2||event.defaultPrevented||event.button!==
 0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link2.href)&&event.preventDefault()}function markCurrent(){
 for(let link2 of nav.querySelectorAll("a")){let current2=link2.getAttribute("href")===here().nav;attr(link2,"aria-curren\
 t",current2?"page":null),current2&&(nav.scrollLeft=link2.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press2,...sign)=>h(
