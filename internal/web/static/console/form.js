@@ -48,11 +48,11 @@ const MAX_AMOUNT = 100_000_000_000; // in the smallest unit
 // amount parses 9.90 as 990 if the currency has two decimals. It does not use fractional numbers. 1,000 may mean a thousand.
 function amount(input, { currency }) {
   const places = digits(currency());
-  const [, units, point, comma] = /^(\d{1,12})(?:\.(\d+)|,(\d{1,2}))?$/.exec(input) ?? reject("form.amount");
+  const [, units, point, comma] = /^(\d{1,15})(?:\.(\d+)|,(\d{1,2}))?$/.exec(input) ?? reject("form.amount");
   const fraction = point ?? comma ?? "";
   if (fraction.length > places) reject("form.decimals", { places });
   const n = Number(units + fraction.padEnd(places, "0"));
-  if (n > MAX_AMOUNT) reject("form.amount");
+  if (n > MAX_AMOUNT) reject("form.between", { min: number(0), max: number(MAX_AMOUNT / 10 ** places) });
   return n;
 }
 

@@ -373,60 +373,60 @@ max:max2}){/^[+-]?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(inpu
 between",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("f\
 orm.long",{max:number(max2)}),input}function id(input){return/^[1-9]\d{0,18}$/.test(input)||reject("form.id"),input}function currency(input){
 let code=input.toUpperCase();return/^[A-Z]{3}$/.test(code)||reject("form.currency"),code}var MAX_AMOUNT=1e11;function amount(input,{
-currency:currency2}){let places=digits(currency2()),[,units2,point,comma]=/^(\d{1,12})(?:\.(\d+)|,(\d{1,2}))?$/.exec(input)??
+currency:currency2}){let places=digits(currency2()),[,units2,point,comma]=/^(\d{1,15})(?:\.(\d+)|,(\d{1,2}))?$/.exec(input)??
 reject("form.amount"),fraction=point??comma??"";fraction.length>places&&reject("form.decimals",{places});let n=Number(units2+
-fraction.padEnd(places,"0"));return n>MAX_AMOUNT&&reject("form.amount"),n}function formatAmount(n,currency2){let places=digits(
-currency2),all2=String(n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}
-function time2(input){let at=new Date(input);return(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>
-9998)&&reject("form.time"),localTime(at).startsWith(input.slice(0,16))||reject("form.noTime",{zone:zone(at)}),at.toISOString()}
-function localTime(at){let d=new Date(at),two=n=>String(n).padStart(2,"0");return`${d.getFullYear()}-${two(d.getMonth()+
-1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}function minutes(input,{min:min2,
-max:max2}){let[,m,s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??reject("form.minutes"),seconds=Number(m)*60+Number(s);
-return(seconds<min2||seconds>max2)&&reject("form.between",{min:formatMinutes(min2),max:formatMinutes(max2)}),seconds}function formatMinutes(seconds){
-let rest=seconds%60;return Math.floor(seconds/60)+(rest===0?"":`:${String(rest).padStart(2,"0")}`)}function day2(input){
-let year=Number(input.slice(0,4));return(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||year>9997)&&reject("form.day"),input}
-var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,
-props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,
-clean:input=>plain(input).replace("：",":"),props:{type:"text",inputmode:"text"}},pasted:{read:words,clean:plain,props:{
-type:"text"}},amount:{read:amount,clean:input=>plain(input).replace("。","."),props:{type:"text",inputmode:"decimal"}},
-time:{read:time2,props:{type:"datetime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,
-props:{type:"text"}},picture:{read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"sele\
-ct",props:{}}};function field(def){let ids3={input:newID(def.name),note:newID("note"),error:newID("error")},kind=kinds2[def.
-kind],options=(def.options??[]).map(([value,label])=>h("option",{value},label)),input=h(kind.tag??"input",{id:ids3.input,
-name:def.name,autocomplete:def.autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.required&&
-"true",...kind.props},...options);input.value=def.value??"";let error=h("p",{id:ids3.error,class:"error",role:kind.control&&
-"alert"}),showError=sentence=>{text(error,sentence),attr(focusable,"aria-invalid",sentence?"true":null)},control=kind.control?.(
-input,showError),focusable=control?.focusable??input,note=h("p",{id:ids3.note,class:"note"}),element=h("div",{class:"fie\
-ld","data-field":def.name,"data-kind":def.kind},h("label",{for:ids3.input},def.label),control?.element??input,note,error),
-explain2=()=>{text(note,(typeof def.note=="function"?def.note(input.value):def.note)||""),show(note,note.textContent)};explain2();
-let initial=input.value,asRead=initial;function parse(){control?.uploading&&reject("picture.wait");let raw=kind.clean?.(
-input.value)??input.value.trim();return raw!==""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}return{
-def,element,input,showError,parse,focus(){let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){
-control?.refresh(),explain2()},changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.
-cloneNode(!0);scratch.value=value;let normalized=scratch.value;input.value===initial&&initial!==normalized&&(input.value=
-normalized),initial=normalized},read(){return asRead=input.value,parse()}}}var forms=new Map;function forget(){forms=new Map}
-function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null}){
-let all2=new Map(fields3.map(def=>[def.name,field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"dat\
-a-do":name,onclick:once},label),element=h("form",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),
-...children,status?.element,out.element,h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fiel\
-ds"},...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",
-{"data-group":g.name},h("summary",{},g.title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){
-for(let f of all2.values())f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;
-for(let[field2,f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}
-function read(){let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();
-if(value===void 0)continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof
-InvalidInput))throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.
-addEventListener("submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(
-values,api)}catch(problem){let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?
-t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));
-let api={element,out,value:field2=>all2.get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){
-if(!(err instanceof InvalidInput))throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,
-f.input.value]),write(entries2){for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);
-showFields()},clear(){for(let f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,
-value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)
-all2.get(field2).markSaved()},showErrors,focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener(
-"change",showFields);let key=`${session.user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,
-api),api}function save(content,name){let url=URL.createObjectURL(content);h("a",{href:url,download:name}).click(),setTimeout(()=>URL.
+fraction.padEnd(places,"0"));return n>MAX_AMOUNT&&reject("form.between",{min:number(0),max:number(MAX_AMOUNT/10**places)}),
+n}function formatAmount(n,currency2){let places=digits(currency2),all2=String(n).padStart(places+1,"0");return places===
+0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}function time2(input){let at=new Date(input);return(Number.isNaN(
+at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)&&reject("form.time"),localTime(at).startsWith(input.slice(0,
+16))||reject("form.noTime",{zone:zone(at)}),at.toISOString()}function localTime(at){let d=new Date(at),two=n=>String(n).
+padStart(2,"0");return`${d.getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}\
+:${two(d.getSeconds())}`}function minutes(input,{min:min2,max:max2}){let[,m,s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??
+reject("form.minutes"),seconds=Number(m)*60+Number(s);return(seconds<min2||seconds>max2)&&reject("form.between",{min:formatMinutes(
+min2),max:formatMinutes(max2)}),seconds}function formatMinutes(seconds){let rest=seconds%60;return Math.floor(seconds/60)+
+(rest===0?"":`:${String(rest).padStart(2,"0")}`)}function day2(input){let year=Number(input.slice(0,4));return(!/^\d{4}-\d{2}-\d{2}$/.
+test(input)||year<2003||year>9997)&&reject("form.day"),input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,
+tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,
+props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,clean:input=>plain(input).replace("：",":"),props:{type:"\
+text",inputmode:"text"}},pasted:{read:words,clean:plain,props:{type:"text"}},amount:{read:amount,clean:input=>plain(input).
+replace("。","."),props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},day:{
+read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,props:{type:"text"}},picture:{read:input=>input,props:{
+type:"text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){let ids3={input:newID(
+def.name),note:newID("note"),error:newID("error")},kind=kinds2[def.kind],options=(def.options??[]).map(([value,label])=>h(
+"option",{value},label)),input=h(kind.tag??"input",{id:ids3.input,name:def.name,autocomplete:def.autocomplete??"off","ar\
+ia-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.required&&"true",...kind.props},...options);input.value=
+def.value??"";let error=h("p",{id:ids3.error,class:"error",role:kind.control&&"alert"}),showError=sentence=>{text(error,
+sentence),attr(focusable,"aria-invalid",sentence?"true":null)},control=kind.control?.(input,showError),focusable=control?.
+focusable??input,note=h("p",{id:ids3.note,class:"note"}),element=h("div",{class:"field","data-field":def.name,"data-kind":def.
+kind},h("label",{for:ids3.input},def.label),control?.element??input,note,error),explain2=()=>{text(note,(typeof def.note==
+"function"?def.note(input.value):def.note)||""),show(note,note.textContent)};explain2();let initial=input.value,asRead=initial;
+function parse(){control?.uploading&&reject("picture.wait");let raw=kind.clean?.(input.value)??input.value.trim();return raw!==
+""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}return{def,element,input,showError,parse,focus(){
+let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){control?.refresh(),explain2()},changed:()=>input.
+value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.cloneNode(!0);scratch.value=value;let normalized=scratch.
+value;input.value===initial&&initial!==normalized&&(input.value=normalized),initial=normalized},read(){return asRead=input.
+value,parse()}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",
+check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,
+field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"data-do":name,onclick:once},label),element=h("f\
+orm",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),...children,status?.element,out.element,
+h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fields"},...[...all2.values()].filter(f=>!g.
+name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",{"data-group":g.name},h("summary",{},g.
+title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){for(let f of all2.values())
+f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;for(let[field2,
+f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}function read(){
+let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();if(value===void 0)
+continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof InvalidInput))
+throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener(
+"submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(values,api)}catch(problem){
+let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("\
+form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,
+value:field2=>all2.get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){if(!(err instanceof
+InvalidInput))throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
+for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.
+values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(
+field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)all2.get(field2).markSaved()},showErrors,
+focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener("change",showFields);let key=`${session.
+user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),api}function save(content,name){let url=URL.createObjectURL(content);h("a",{href:url,download:name}).click(),setTimeout(()=>URL.
 revokeObjectURL(url),6e4)}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
 nknown"?"UTC":name,decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;
 return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
@@ -1817,257 +1817,258 @@ t} 后重试。","error.overloaded":"当前抢购人数过多，请稍后再试�
 buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Your role does not in\
 clude this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fill this in.","form.whole":"\
 Enter a whole number, without separators.","form.between":"Must be between {min} and {max}.","form.long":"At most {max} \
-characters.","form.id":"An ID is a number.","form.amount":"Enter an amount without separators, such as 9900 or 99.90.","\
-form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places} decimals.","form.time":"E\
-nter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form.order":"The end mu\
-st be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"This time is over.",
-"form.price":"Must not be more than the face value.","form.lower":"It cannot be lowered after the publication: {n} or mo\
-re.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refused":"Not accepted by\
- the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.sub_title":"At most 2\
-55 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to 255 printable char\
-acters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it again.","invalid.n\
-ame":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.address":"At most 255 \
-printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An ISO 4217 currency \
-code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"An amount from 0 to\
- 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"From 1 to 100.","inval\
-id.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.opens_at":"\
-A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challenge":"Ch\
-oose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255 printab\
-le characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to 100.","invalid.segm\
-ents":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time after th\
-e start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A time after “Valid fr\
-om”, and not before the end of the sale.","invalid.delta":"A number of units other than 0, within the allowed range.",
-"invalid.code":"Code not found.","invalid.buyers":"The number of buyers is out of range.","invalid.for":"From 0 to 60 se\
-conds.","open.unknown":"The request may have taken effect. Submit it again to find out; it never takes effect twice.","o\
-pen.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit this one as well?","open\
-.do":"Submit this one as well","home.title":"Home","home.none":"No sale is running.","home.until":"Until {at}","home.all\
-Running":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Nothing needs you now.","home\
-.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ",
-"home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a price below its face va\
-lue","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"a validity that lasts","h\
-ome.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenue","money.paid":"Paid",
-"money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"Unpaid","money.refund\
-ed":"Refunded","preview.untitled":"Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.\
-what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced",
-"tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"\
-({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","s\
-ales.newLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","sales.save":"Save draft",
-"sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or\
- ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","\
-voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","vou\
-cher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.im\
-age_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Cu\
-rrency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","vo\
-ucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_p\
-er_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass",
-"voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in custom\
-ers get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher\
-.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.\
-entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entr\
-y.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.\
-entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challe\
-ngeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time t\
-o pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled aft\
-er it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","vouch\
-er.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several\
- nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this ma\
-ny expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise \
-no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_un\
-til":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale",
-"voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","vo\
-ucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete dr\
-aft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.or\
-ders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"\
-Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sa\
-le.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale\
-.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get new ones.","sale.sure.re\
-voke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","\
-sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reason\
-Note":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The \
-change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to find out; it is never app\
-lied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be removed.","sale.do.end":"\
-End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|orde\
-r|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"U\
-npaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.s\
-ure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?",
-"sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their price.","sale.sur\
-e.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Remove {n} {n|unit|u\
-nits} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{t\
-itle}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed\
- are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"No paid orders ar\
-e left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} requested. Keep this pag\
-e open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server since {at}. This p\
-age may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. See what to do →","violation.overs\
-old":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer has|customers have} more orders than \
-allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|units} too few in st\
-ock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and units do not agre\
-e","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"Th\
-e provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fail\
-s|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order events \
-that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"\
-The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} \
-shown, there are more","list.actions":"Actions","files.orders":"All orders as CSV","files.ordersOfSale":"Orders of the s\
-ale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","files.audit":"A\
-ll changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV","publish.titl\
-e":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.\
-unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish\
-.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from \
-{begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see i\
-t within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end",
-"check.validity":"Validity","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.hold\
-s":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no l\
-onger exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the sho\
-p.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can b\
-e paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a late\
-r end.","check.problem.valid_until":"The voucher can no longer be redeemed. Choose a later “Valid until”.","check.pr\
-oblem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no \
-discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sa\
-le begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid within {time}\
- come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be refunded\
-.","check.sale":"The sale","error.too_large":"A proxy in front of the server does not accept a file of this size. Choose\
- a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of the sale",
-"picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading\
- the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","pi\
-cture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accep\
-ted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print \
-(CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.title":"Shops","shops.lead":"Your locations.","s\
-hops.none":"No shops.","shops.new":"New shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create\
- shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"\
-Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused",
-"room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.",
-"room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these pres\
-ent","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.\
-left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|custome\
-r is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave it emp\
-ty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the message with\
-in a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"\
-No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical",
-"live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again on the\
- page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” names the o\
-rders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the\
- last ten seconds","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Init\
-ial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales\
-, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.in\
-stances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.\
-I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique",
-"invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active orders \
-than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invari\
-ant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.",
-"invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.\
-unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten sec\
-onds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.l\
-atency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"P\
-lot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed",
-"series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"\
-Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)",
-"series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","serie\
-s.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavail\
-able":"Unavailable","series.other":"Other","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","or\
-ders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders\
- match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revea\
-led":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.user_id":"Customer","orders.fin\
-d.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.fr\
-om":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"St\
-atus","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits\
-.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the l\
-ast four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.titl\
-e":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due",
-"orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"\
-Refunded at","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund",
-"move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed order\
-s can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.c\
-ancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of \
-{phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's co\
-de?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"\
-Redemption code","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not vali\
-d before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.picture":"Picture of the \
-camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of\
- the customer","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"\
-Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Canno\
-t be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undo\
-ne":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that the ord\
-er belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","\
-payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.\
-lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not re\
-quested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record",
-"payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recor\
-ded.","payments.ref":"Reference","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pend\
-ing","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refun\
-ded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lea\
-d":"Signed notices of payment providers, and answers to queries, that could not be read or matched. They changed nothing\
-, but money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open notice\
-s.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"\
-notice","notices.source.query":"query","notices.times":"Times","notices.body":"Content","notices.close":"Close","notices\
-.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lea\
-d":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that sett\
-ing there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events.status.\
-all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","even\
-ts.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.\
-answer":"Answer","events.payload":"Payload","events.repeat":"Send again","events.repeated":"Will be sent within a second\
-.","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was r\
-eturned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadL\
-etters.user_id":"User","deadLetters.reason":"Error","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadL\
-etters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard \
-the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetter\
-s.done.discard":"Discarded.","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the \
-admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconc\
-ile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is not changed.","\
-reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it and never ch\
-anges the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No d\
-ifferences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaire\
-d: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arriv\
-ed during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}",
-"reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.more":"and {n} more","reconc\
-ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.title":"\
-Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind\
-.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by\
-.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.find.kind":"Entries","aud\
-it.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale I\
-D","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.status":"Result","a\
-udit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"F\
-ilter","audit.at":"Time","audit.actor":"Actor","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.\
-field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest \
-unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of pass\
-es","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpub\
-lished","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"\
-Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expir\
-ed","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"\
-Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale chan\
-ged","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revok\
-ed","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_\
-letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money \
-returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"\
-Returned outside the provider","action.dispute":"Payment disputed","rush.title":"Load simulation","rush.lead":"Creates a\
- demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.for":"Bu\
-yers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.last":"Last simulation","rush.sa\
-le":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.took":"Duration (s)","rush.is\
-.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It \
-was stopped before all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdow\
-n":"The server was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not\
- in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"\
-秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","do.stop":"停止","status.r\
-edeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buye\
-r":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+characters.","form.id":"An ID is a number.","form.amount":"Enter an amount without separators or a currency sign, such a\
+s 9900 or 99.90.","form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places} decima\
+ls.","form.time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form\
+.order":"The end must be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"T\
+his time is over.","form.price":"Must not be more than the face value.","form.lower":"It cannot be lowered after the pub\
+lication: {n} or more.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refuse\
+d":"Not accepted by the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.su\
+b_title":"At most 255 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to\
+ 255 printable characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it\
+ again.","invalid.name":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.add\
+ress":"At most 255 printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An\
+ ISO 4217 currency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"\
+An amount from 0 to 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"Fro\
+m 1 to 100.","invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","inva\
+lid.entry.opens_at":"A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid\
+.entry.challenge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"\
+At most 255 printable characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to \
+100.","invalid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_a\
+t":"A time after the start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A t\
+ime after “Valid from”, and not before the end of the sale.","invalid.delta":"A number of units other than 0, within\
+ the allowed range.","invalid.code":"Code not found.","invalid.buyers":"The number of buyers is out of range.","invalid.\
+for":"From 0 to 60 seconds.","open.unknown":"The request may have taken effect. Submit it again to find out; it never ta\
+kes effect twice.","open.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit thi\
+s one as well?","open.do":"Submit this one as well","home.title":"Home","home.none":"No sale is running.","home.until":"\
+Until {at}","home.allRunning":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Nothing \
+needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {la\
+cks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a p\
+rice below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"a v\
+alidity that lasts","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenu\
+e","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"\
+Unpaid","money.refunded":"Refunded","preview.untitled":"Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"\
+Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.\
+advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.al\
+l":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sa\
+les.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","s\
+ales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.sea\
+rch":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","\
+voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseSh\
+op":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknow\
+n shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.",
+"voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.\
+pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"S\
+tock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.en\
+try.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass\
+, which logged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pass when it \
+is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a \
+waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before t\
+he start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted\
+. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"O\
+n","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","vouc\
+her.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid \
+orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.seg\
+ments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so th\
+at one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_l\
+imitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a \
+waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid\
+ from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"\
+Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","vou\
+cher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}",
+"sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This can\
+not be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to\
+ the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sal\
+e","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"No\
+thing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get\
+ new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sal\
+e.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reas\
+on":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n}\
+ left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to \
+find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be\
+ removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} \
+and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be boug\
+ht.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders \
+on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” fro\
+m {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their\
+ price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Re\
+move {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|or\
+der|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Order\
+s that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"\
+No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} request\
+ed. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server s\
+ince {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. See what to do →",
+"violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer has|customers have} m\
+ore orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|unit\
+s} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and u\
+nits do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","al\
+erts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|\
+refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"\
+Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.\
+neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","l\
+ist.more":"{n} shown, there are more","list.actions":"Actions","files.orders":"All orders as CSV","files.ordersOfSale":"\
+Orders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","\
+files.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV",
+"publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n\
+}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {poi\
+nt}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, \
+on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Cu\
+stomers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"S\
+tart and end","check.validity":"Validity","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture",
+"check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chos\
+en, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is wo\
+rth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"\
+Nothing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. \
+Choose a later end.","check.problem.valid_until":"The voucher can no longer be redeemed. Choose a later “Valid until”.",
+"check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so the\
+re is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, \
+so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid with\
+in {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be\
+ refunded.","check.sale":"The sale","error.too_large":"A proxy in front of the server does not accept a file of this siz\
+e. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of t\
+he sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"\
+Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploa\
+ded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB \
+are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file f\
+or print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.title":"Shops","shops.lead":"Your locat\
+ions.","shops.none":"No shops.","shops.new":"New shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"\
+Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.addr\
+ess":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"\
+Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their p\
+laces.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of th\
+ese present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used",
+"room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|c\
+ustomer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave \
+it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the messag\
+e within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.s\
+tale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Tech\
+nical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again\
+ on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” name\
+s the orders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures\
+ of the last ten seconds","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"\
+Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all s\
+ales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","liv\
+e.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invari\
+ant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are uni\
+que","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active or\
+ders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","i\
+nvariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bo\
+ught.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","inv\
+ariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per \
+ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock",
+"plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.s\
+ums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"\
+Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.\
+refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (\
+all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Dupli\
+cate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","se\
+ries.unavailable":"Unavailable","series.other":"Other","orders.title":"Orders","orders.one":"Order","orders.number":"Ord\
+er {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"\
+No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","ord\
+ers.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.user_id":"Customer","o\
+rders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","order\
+s.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.st\
+atus":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last fo\
+ur digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it,\
+ or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.w\
+rong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Pa\
+yment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.re\
+funded_at":"Refunded at","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.ref\
+und":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"\
+Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem",
+"move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund or\
+der {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without th\
+e buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","\
+redeem.title":"Redemption code","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.e\
+arly":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.picture":"\
+Picture of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","redeem\
+.code":"Code of the customer","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code",
+"redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","red\
+eem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wron\
+g","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code prov\
+es that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"\
+No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","pa\
+yments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The pro\
+vider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outsid\
+e.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outsi\
+de.done":"Recorded.","payments.ref":"Reference","payments.created_at":"Created","payments.updated_at":"Updated","payment\
+.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.r\
+efunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notice\
+s","notices.lead":"Signed notices of payment providers, and answers to queries, that could not be read or matched. They \
+changed nothing, but money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"\
+No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.s\
+ource.notice":"notice","notices.source.query":"query","notices.times":"Times","notices.body":"Content","notices.close":"\
+Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveri\
+es","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Wi\
+thout that setting there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show",
+"events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"\
+Failed","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next atte\
+mpt","events.answer":"Answer","events.payload":"Payload","events.repeat":"Send again","events.repeated":"Will be sent wi\
+thin a second.","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Thei\
+r stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Fail\
+ed at","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.replay":"Replay","deadLetters.discard":"Di\
+scard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.disca\
+rd":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.",
+"deadLetters.done.discard":"Discarded.","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the dat\
+abase, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differenc\
+es","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is not \
+changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it a\
+nd never changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.c\
+lean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaire\
+d":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"O\
+rders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences o\
+f sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.more":"and {n} \
+more","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action",
+"audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest firs\
+t.","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Bu\
+yers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.find.kind":"\
+Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.vouche\
+r_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.status":"\
+Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audi\
+t.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.detail":"Details","audit.change":"{field}: {was} → {is}",
+"audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (sm\
+allest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation \
+of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
+Unpublished","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provid\
+er":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment \
+expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_vouch\
+er":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale\
+ changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes \
+revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_\
+dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"M\
+oney returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_out\
+side":"Returned outside the provider","action.dispute":"Payment disputed","rush.title":"Load simulation","rush.lead":"Cr\
+eates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.f\
+or":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.last":"Last simulation","\
+rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.took":"Duration (s)","\
+rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stoppe\
+d":"It was stopped before all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.\
+shutdown":"The server was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server\
+ is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={
+brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","do.stop":"停止","s\
+tatus.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","acce\
+ss.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
-"form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
-"form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过\
-了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
-"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.lower":"发布后不能调低，至少为 {n}。",
-"form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
-"form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。",
-"invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"\
-请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。",
-"invalid.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最\
-多 32 个可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0\
- 到十亿之间。","invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。",
-"invalid.limit_per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.ent\
-ry.pass_ttl":"须在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rat\
-e":"每秒须在 1 到 10,000 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。",
-"invalid.unpaid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须\
-不早于 2002 年，且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。",
-"invalid.valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间，且不早于活动的结束时间。",
+"form.amount":"请输入金额，不带千位分隔符和货币符号，例如 9900 或 99.90。","form.minutes":"请输入分钟数\
+，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。",
+"form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。",
+"form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时间已过。","form.price":"售价不能高于\
+面值。","form.lower":"发布后不能调低，至少为 {n}。","form.currency":"请输入货币代码，例如 CNY。",
+"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
+.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
+24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
+valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
+area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
+符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
+per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
+在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
+"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
+paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
+且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
+valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间，且不早于活动的结束时间。",
 "invalid.delta":"数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.\
 buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会\
 重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
