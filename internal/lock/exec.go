@@ -39,6 +39,8 @@ var errBusy = errors.New("too many commands are waiting for Redis")
 // call that was given up has been sent, which decides whether it must be undone, and lets calls wait for a batch in flight,
 // whose connection may hang.
 type executor struct {
+	// given is the caller's client, of which rdb may be a copy.
+	given       redis.UniversalClient
 	rdb         redis.UniversalClient
 	timeout     time.Duration
 	batch       int // the most commands in a round trip
@@ -60,6 +62,7 @@ type executor struct {
 
 func newExecutor(rdb redis.UniversalClient, timeout time.Duration) *executor {
 	e := &executor{
+		given:       rdb,
 		rdb:         bounded(rdb, timeout),
 		timeout:     timeout,
 		batch:       1,

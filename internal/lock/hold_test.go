@@ -304,19 +304,22 @@ func TestServerOf(t *testing.T) {
 	}
 	single := func(db int) string { return name(redis.NewClient(&redis.Options{Addr: "a:1", DB: db})) }
 	cluster := func(addrs ...string) string { return name(redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})) }
-	ring := func(second string) string {
-		return name(redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"x": "a:1", "y": second}}))
+	ring := func(second string, db int) string {
+		return name(redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"x": "a:1", "y": second}, DB: db}))
 	}
-	failover := func() string {
-		return name(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}}))
-	}
+	sentinels := &redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}}
+	failover := redis.NewFailoverClient(sentinels)
+	redLock := func() Locker { return env.Must(NewRedLock("a", []redis.UniversalClient{failover}))(t) }
 
 	assert.Equal(t, single(0), single(0))
 	assert.NotEqual(t, single(0), single(1))
 	assert.Equal(t, cluster("a:1", "b:1"), cluster("b:1", "a:1"))
-	assert.Equal(t, ring("b:1"), ring("b:1"))
-	assert.NotEqual(t, ring("b:1"), ring("c:1"))
-	assert.NotEqual(t, failover(), failover(), "two sentinels may watch two servers")
+	assert.Equal(t, ring("b:1", 0), ring("b:1", 0))
+	assert.NotEqual(t, ring("b:1", 0), ring("c:1", 0))
+	assert.NotEqual(t, ring("b:1", 0), ring("b:1", 1))
+	assert.NotEqual(t, name(failover), name(redis.NewFailoverClient(sentinels)), "two sentinels may watch two servers")
+	assert.NotEqual(t, name(redis.NewFailoverClusterClient(sentinels)), name(redis.NewFailoverClusterClient(sentinels)))
+	assert.Len(t, inOrder([]Locker{redLock(), redLock()}), 1, "one lock of one client")
 }
 
 // If one part is lost, the whole is, and the other parts are freed by the release.

@@ -258,7 +258,7 @@ func (n *named) identity() identity {
 func (l *redLock) identity() identity {
 	servers := make([]string, len(l.nodes))
 	for i, n := range l.nodes {
-		servers[i] = serverOf(n.rdb)
+		servers[i] = serverOf(n.given)
 	}
 	slices.Sort(servers)
 	return identity{key: RedLockKey(l.name), server: strings.Join(servers, " ")}
@@ -271,7 +271,7 @@ func (p identity) compare(other identity) int {
 }
 
 // serverOf returns the address of the Redis behind a client. Clients that discover the address themselves, through a
-// sentinel, are identified by their pointer.
+// sentinel or a function, are identified by their pointer.
 func serverOf(rdb redis.UniversalClient) string {
 	switch c := rdb.(type) {
 	case *redis.Client:
@@ -280,14 +280,16 @@ func serverOf(rdb redis.UniversalClient) string {
 		}
 
 	case *redis.ClusterClient:
-		return joinSorted(c.Options().Addrs)
+		if addrs := c.Options().Addrs; len(addrs) > 0 {
+			return joinSorted(addrs)
+		}
 
 	case *redis.Ring:
 		var addrs []string
 		for _, addr := range c.Options().Addrs {
 			addrs = append(addrs, addr)
 		}
-		return joinSorted(addrs)
+		return fmt.Sprintf("%s/%d", joinSorted(addrs), c.Options().DB)
 	}
 
 	return fmt.Sprintf("%p", rdb)
