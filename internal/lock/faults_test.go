@@ -201,6 +201,16 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// Without waiters, Close returns before the watches of its holds have run.
+func TestCloseBeforeRelease(t *testing.T) {
+	s := newScene(t)
+	one, two := env.Must(s.c.Mutex("a").TryLock(s.ctx))(t), env.Must(s.c.Mutex("b").TryLock(s.ctx))(t)
+	require.NoError(t, s.c.Close())
+	requireFails(t, two.Extend(s.ctx, time.Second), ErrNotHeld, ErrLost)
+	requireFails(t, one.Release(s.ctx), ErrNotHeld, ErrLost, not{ErrUncertain})
+	require.ErrorIs(t, context.Cause(one.Context()), ErrLost)
+}
+
 // Where Redis refuses commands that may grow, holds are renewed and everything can be released; only new acquires are
 // refused, by the name of the reason.
 // Source: redis/redis#8623, redisson/redisson#866.

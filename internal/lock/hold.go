@@ -98,7 +98,7 @@ func newHold(ctx context.Context, g grant) *Hold {
 
 	if g.life != nil {
 		//nolint:contextcheck // the hold ends with the client, regardless of the caller's context
-		h.stopLifeWatch = context.AfterFunc(g.life, func() { h.lose(fromZooKeeper(context.Cause(g.life))) })
+		h.stopLifeWatch = context.AfterFunc(g.life, h.loseWithLife)
 	}
 	return h
 }
@@ -162,6 +162,7 @@ func (h *Hold) Release(ctx context.Context) error {
 
 // release is Release for a ctx that has no end.
 func (h *Hold) release(ctx context.Context) error {
+	h.loseWithLife()
 	h.mu.Lock()
 	if h.state == held {
 		h.state = releasing
@@ -246,6 +247,13 @@ func (h *Hold) lose(why error) {
 	h.mu.Unlock()
 	if wasHeld {
 		h.emit(EventLost, why)
+	}
+}
+
+// loseWithLife loses the hold if its life has ended. The watch of life calls it a little later than that.
+func (h *Hold) loseWithLife() {
+	if h.g.life != nil && h.g.life.Err() != nil {
+		h.lose(fromZooKeeper(context.Cause(h.g.life)))
 	}
 }
 
@@ -354,6 +362,7 @@ func (h *Hold) renew() {
 
 // extend is Extend for a ctx that has no end.
 func (h *Hold) extend(ctx context.Context, d time.Duration) error {
+	h.loseWithLife()
 	h.op.Lock()
 	defer h.op.Unlock()
 
