@@ -130,9 +130,9 @@
 //     locks, the number of permits, the count of a latch. Holds are renewed and everything can be released. Any other policy
 //     evicts locks.
 //   - Permissions: ACL SETUSER locker on >password resetkeys ~lock:* resetchannels &lock:* -@all +@read +@write +@scripting
-//     +@pubsub +@connection +time. With WithPrefix("shop") the patterns are ~shop:* and &shop:*, for a RedLock ~redlock:*
-//     without a channel. Without channels no waiter is woken: it acquires when it retries, up to 1.3 s late, or when the
-//     holder's lease ends.
+//     +@pubsub +@connection +time, and in a cluster +cluster|slots. With WithPrefix("shop") the patterns are ~shop:* and
+//     &shop:*, for a RedLock ~redlock:* without a channel. Without channels no waiter is woken: it acquires when it retries,
+//     up to 1.3 s late, or when the holder's lease ends.
 //   - Scripts that name their keys by variables, which some services refuse. Those of a RedLock do not.
 //   - Whole slots: while a cluster moves a slot, nothing in it can be acquired, with the error TRYAGAIN. Renewals are repeated
 //     until the lease ends.
