@@ -77,6 +77,9 @@ type Client struct {
 	negotiated  time.Duration
 	isConnected bool
 
+	// dialErr is why the latest attempt to connect failed, nil if it did not.
+	dialErr error
+
 	// session is the latest, nil before the first.
 	session *session
 

@@ -159,9 +159,18 @@ func (c *Client) connected(ctx context.Context) error {
 		case <-changed:
 		case <-c.life.Done():
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", errNoSession, context.Cause(ctx))
+			return c.noSession(context.Cause(ctx))
 		}
 	}
+}
+
+func (c *Client) noSession(cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dialErr != nil {
+		return fmt.Errorf("%w: %w: %v", errNoSession, cause, c.dialErr) //nolint:errorlint // text only: it may be of any time
+	}
+	return fmt.Errorf("%w: %w", errNoSession, cause)
 }
 
 // sessionOf returns the session with that id, or nil if it has ended or is suspended.
@@ -217,6 +226,9 @@ func (c *Client) dropTransport() {
 func (c *Client) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	limit := c.cfg.SessionTimeout / heartbeats * 2
 	conn, err := (&net.Dialer{Timeout: limit}).DialContext(c.life, network, addr)
+	c.mu.Lock()
+	c.dialErr = err
+	c.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
