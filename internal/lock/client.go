@@ -82,9 +82,10 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the Client. It returns when all its goroutines have ended: within some 5 s even if the server hangs. Waits
-// end, and later calls fail, with [ErrClosed]. Holds are lost: their Context ends with cause ErrLost, and their keys
-// expire with their leases, so release them first. A second call does nothing. The error is always nil.
+// Close ends the Client. It returns when its commands and waits have ended: within some 5 s even if the server hangs. What
+// repeats in the background ends up to 0.2 s later. Waits end, and later calls fail, with [ErrClosed]. Holds are lost: their
+// Context ends with cause ErrLost, and their keys expire with their leases, so release them first. A second call does
+// nothing. The error is always nil.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	c.hub.close()

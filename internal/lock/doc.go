@@ -145,8 +145,8 @@
 //
 //	redis.Options{ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1}
 //
-// Without the first option, a *redis.Client is bounded through its WithTimeout, but a cluster client keeps its own read
-// timeout. The default DialerRetries of 5 makes a refused connection take half a second instead of none. MaxRetries
-// does not affect the commands of this package, but scripts that other code sends through the same client are executed
-// twice when a reply is lost.
+// Without the first option, a *redis.Client is bounded through its WithTimeout, but a cluster client or a ring keeps its own
+// read timeout: with ReadTimeout -1, its commands and the Close of a [Client] last as long as the server hangs. The default
+// DialerRetries of 5 makes a refused connection take half a second instead of none. MaxRetries does not affect the commands
+// of this package, but scripts that other code sends through the same client are executed twice when a reply is lost.
 package lock

@@ -19,8 +19,8 @@ import (
 // The locks are acquired one after the other. The order depends on their keys and then on their servers' addresses, not
 // on the order of ls, so Multis that share locks do not deadlock, in whatever processes, as long as all processes reach
 // a server by the same address. Lockers of other packages come last, in the order given. A lock that is given twice is
-// acquired once. A client that finds its server through Sentinels has no address and counts as a server of its own: give
-// all locks of that server the same client, and do not lock one name on two such servers.
+// acquired once. A client that finds its server through Sentinels, or a cluster through a function, has no address and counts
+// as a server of its own: give all locks of that server the same client, and do not lock one name on two such servers.
 //
 // While Lock waits for one lock, the locks that it has acquired are renewed. ctx bounds the wait for all of them
 // together.
