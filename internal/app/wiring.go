@@ -474,6 +474,8 @@ func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
 			p.closer.Task(),
 			p.payments.Task(),
 			p.keys.Task(),
+			// Also of a server without a receiver, which may have had one.
+			loop.Every(time.Minute, "delete old events of orders", w.purgeEvents),
 			loop.Every(time.Hour, "purge payment notices", func(ctx context.Context) error {
 				return w.store.PurgeNotices(ctx, w.now().Add(-domain.ClosedNoticeLife))
 			}),
@@ -481,6 +483,11 @@ func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
 			loop.Always("load gates", func(ctx context.Context) { <-ctx.Done(); p.gate.Close() }),
 		},
 	), err
+}
+
+func (w *wiring) purgeEvents(ctx context.Context) error {
+	before := w.now().Add(-domain.EventLife)
+	return loop.InBatches(ctx, func(ctx context.Context) (int, error) { return w.store.PurgeEvents(ctx, before) })
 }
 
 func (p *parts) orderMoved(id int64) {
@@ -503,7 +510,7 @@ func (w *wiring) configuredTasks(p *parts) ([]loop.Task, error) {
 	}
 
 	if w.cfg.EventsURL != "" {
-		all = append(all, w.newOutbox().Tasks()...)
+		all = append(all, w.newOutbox().Task())
 	}
 	if w.cfg.AlertURL != "" {
 		all = append(all, w.newReporter(p).Task())

@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/kit/loop"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/out/webhook"
 	"seckill/internal/repo"
@@ -580,6 +582,21 @@ func TestEveryEndOfQueuedOrderIsPublished(t *testing.T) {
 
 // TestOrdersAreCountedFromTheStart: Prometheus takes the first value of a series for what was there before, so a first rush
 // would be no increase, and SeckillOrdersUnpaid would compare its unpaid orders with none.
+// TestOldEventsAreDeletedWithoutReceiver: a server deletes the events of a receiver that it no longer has.
+func TestOldEventsAreDeletedWithoutReceiver(t *testing.T) {
+	t.Parallel()
+	store := env.Must(repo.OpenSQLite(env.SQLiteFile(t)))(t)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	e := &Env{Ctx: t.Context(), Config: Config{OrderLane: "batch", SMSCountries: []string{"CN"}}, Log: slog.New(slog.DiscardHandler)}
+	rdb := openEmbedded(RedisInfo{Addr: env.StartMiniredis(t).Addr()})
+	defer rdb.Close()
+	b := backends{store: store, rdb: rdb, secrets: domain.ParseKeyring(strings.Repeat("s", 32)), metrics: newMetrics("batch", store, rdb)}
+
+	w := env.Must(newWiring(e, b))(t)
+	tasks := env.Must(w.tasks(env.Must(w.newParts())(t)))(t)
+	require.True(t, slices.ContainsFunc(tasks, func(t loop.Task) bool { return t.Name == "delete old events of orders" }))
+}
+
 func TestOrdersAreCountedFromTheStart(t *testing.T) {
 	t.Parallel()
 	store := env.Must(repo.OpenSQLite(env.SQLiteFile(t)))(t)

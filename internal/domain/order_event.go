@@ -131,6 +131,7 @@ type EventStore interface {
 	OrderEvents(ctx context.Context, f EventFilter) ([]OrderEvent, error)
 	// RepeatEvent makes an event due again, whatever its status, as if it were new. Error: ErrNotFound.
 	RepeatEvent(ctx context.Context, claim *Claim, id int64) error
-	// PurgeEvents deletes some of the events that were created before a time and are not pending, and returns their number.
-	PurgeEvents(ctx context.Context, before time.Time) (int, error)
 }
+
+// EventLife is how long events are stored that are delivered or given up.
+const EventLife = 30 * 24 * time.Hour

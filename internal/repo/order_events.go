@@ -275,7 +275,8 @@ func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) 
 	})
 }
 
-// PurgeEvents implements domain.EventStore. Ids grow with time, so the oldest events come first.
+// PurgeEvents deletes some of the events that were created before a time and are not pending, and returns their number. Ids
+// grow with time, so the oldest events come first. Error: ErrUnavailable.
 func (s *Store) PurgeEvents(ctx context.Context, before time.Time) (int, error) {
 	oldest, err := list[eventRow](s, s.db.Reader(ctx).Select("id", "status", "created_at").Order("id").Limit(sqldb.PurgeBatch))
 	ended := slices.DeleteFunc(oldest, func(e eventRow) bool {

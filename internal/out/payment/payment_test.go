@@ -616,8 +616,6 @@ func (m *memory) FinishEvents(_ context.Context, results []domain.EventResult) e
 	return nil
 }
 
-func (m *memory) PurgeEvents(context.Context, time.Time) (int, error) { return 0, nil }
-
 // run runs n senders with a receiver for a time, and returns when the receiver was called.
 func run(t *testing.T, m *memory, n int, last time.Duration, receive func(ctx context.Context, call int) (webhook.Answer, error)) (calls []time.Duration) {
 	t.Helper()
@@ -635,7 +633,7 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(ctx co
 				return receive(ctx, len(calls))
 			},
 		}
-		defer env.InBackground(t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.DiscardHandler), s.Tasks()...) })()
+		defer env.InBackground(t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.DiscardHandler), s.Task()) })()
 	}
 	time.Sleep(last)
 	return calls

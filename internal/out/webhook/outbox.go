@@ -27,8 +27,6 @@ const (
 	lastRetry  = 15 * time.Minute
 	// giveUp is the age from which a failing event is not retried.
 	giveUp = 72 * time.Hour
-	// keepEvents is how long events are stored that are delivered or given up.
-	keepEvents = 30 * 24 * time.Hour
 	// maxStored bounds the stored part of an answer, in characters.
 	maxStored = 1000
 )
@@ -44,12 +42,9 @@ type Outbox struct {
 	Log    *slog.Logger
 }
 
-// Tasks deliver events, and delete old ones.
-func (o *Outbox) Tasks() []loop.Task {
-	return []loop.Task{
-		loop.Every(searchInterval, "deliver the events of orders", o.SendDue),
-		loop.Every(time.Minute, "delete old events of orders", o.purge),
-	}
+// Task delivers events.
+func (o *Outbox) Task() loop.Task {
+	return loop.Every(searchInterval, "deliver the events of orders", o.SendDue)
 }
 
 // SendDue delivers the events that are due, until none is left. It returns the first error of a delivery after it has
@@ -120,9 +115,4 @@ func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.Event
 func storable(answer string) string {
 	runes := []rune(strings.ReplaceAll(strings.ToValidUTF8(answer, "\uFFFD"), "\x00", ""))
 	return string(runes[:min(len(runes), maxStored)])
-}
-
-func (o *Outbox) purge(ctx context.Context) error {
-	before := o.Now().Add(-keepEvents)
-	return loop.InBatches(ctx, func(ctx context.Context) (int, error) { return o.Store.PurgeEvents(ctx, before) })
 }
