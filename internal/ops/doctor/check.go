@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -62,8 +63,14 @@ func Bad(status Status, change, format string, args ...any) Result {
 	}
 }
 
-// FromError returns a result whose finding ends with the text of err.
+// FromError returns a result whose finding ends with the text of err. A file that this user may not open says nothing about
+// its content: then the change is about the user.
 func FromError(status Status, change, found string, err error) Result {
+	file, ok := errors.AsType[*fs.PathError](err)
+	if ok && errors.Is(file, fs.ErrPermission) {
+		change = "run this as the user of the server, to whom " + file.Path + " must belong"
+	}
+
 	text := oneLine(err.Error())
 	return Result{
 		Status:    status,

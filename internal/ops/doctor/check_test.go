@@ -167,6 +167,8 @@ func TestUnreachableSQLite(t *testing.T) {
 	found := examine(t, s.Groups()...)
 	want(t, found, map[string]Status{"database.reachable": Fail, "database.journal": Skipped})
 	assert.True(t, found["database.reachable"].Unasked)
+	s.Err = &fs.PathError{Op: "open", Path: "/data/seckill.db", Err: fs.ErrPermission}
+	assert.Contains(t, examine(t, s.Groups()...)["database.reachable"].Change, "as the user of the server")
 }
 
 // TestDoctorSkipsSlowTotals checks that a timeout of the totals is not reported as a database that hangs.
