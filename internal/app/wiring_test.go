@@ -580,35 +580,26 @@ func TestEveryEndOfQueuedOrderIsPublished(t *testing.T) {
 	require.Equal(t, []int64{1, 2, 3}, moved)
 }
 
-// TestOrdersAreCountedFromTheStart: Prometheus takes the first value of a series for what was there before, so a first rush
-// would be no increase, and SeckillOrdersUnpaid would compare its unpaid orders with none.
-// TestOldEventsAreDeletedWithoutReceiver: a server deletes the events of a receiver that it no longer has.
-func TestOldEventsAreDeletedWithoutReceiver(t *testing.T) {
+// TestStart: Prometheus takes the first value of a series for what was there before, so a first rush would be no increase, and
+// SeckillOrdersUnpaid would compare its unpaid orders with none. A server deletes the events of a receiver that it no longer has.
+func TestStart(t *testing.T) {
 	t.Parallel()
 	store := env.Must(repo.OpenSQLite(env.SQLiteFile(t)))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	e := &Env{Ctx: t.Context(), Config: Config{OrderLane: "batch", SMSCountries: []string{"CN"}}, Log: slog.New(slog.DiscardHandler)}
 	rdb := openEmbedded(RedisInfo{Addr: env.StartMiniredis(t).Addr()})
 	defer rdb.Close()
+	e := &Env{Ctx: t.Context(), Config: Config{OrderLane: "batch", SMSCountries: []string{"CN"}}, Log: slog.New(slog.DiscardHandler)}
 	b := backends{store: store, rdb: rdb, secrets: domain.ParseKeyring(strings.Repeat("s", 32)), metrics: newMetrics("batch", store, rdb)}
+
+	var names []string
+	for _, f := range env.Must(b.metrics.registry.Gather())(t) {
+		names = append(names, f.GetName())
+	}
+	require.Contains(t, names, "seckill_order_seconds")
 
 	w := env.Must(newWiring(e, b))(t)
 	tasks := env.Must(w.tasks(env.Must(w.newParts())(t)))(t)
 	require.True(t, slices.ContainsFunc(tasks, func(t loop.Task) bool { return t.Name == "delete old events of orders" }))
-}
-
-func TestOrdersAreCountedFromTheStart(t *testing.T) {
-	t.Parallel()
-	store := env.Must(repo.OpenSQLite(env.SQLiteFile(t)))(t)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	rdb := redis.NewClient(&redis.Options{})
-	defer rdb.Close()
-
-	var names []string
-	for _, f := range env.Must(newMetrics("lock", store, rdb).registry.Gather())(t) {
-		names = append(names, f.GetName())
-	}
-	require.Contains(t, names, "seckill_order_seconds")
 }
 
 // failingOnce is a listener whose first connection finds no file descriptor.

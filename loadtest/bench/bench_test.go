@@ -87,20 +87,6 @@ func TestLoadSendsEachRequestOnce(t *testing.T) {
 	assert.Equal(t, served.Load()-20, r.total(), "all answers are counted")
 }
 
-func TestPaceLimitsTheRate(t *testing.T) {
-	t.Parallel()
-	these := serve(t, func(http.ResponseWriter, *http.Request) {})
-	l := load{servers: these, conns: 1, requests: [][]byte{getRequest("/")}, endless: true,
-		limit: 400 * time.Millisecond, pace: 200 * time.Millisecond}
-	latency := l.pace
-	for try := 0; try < 5 && latency >= l.pace; try++ { // an answer may be late; a pause that counts is in every try
-		r := env.Must(l.run(t.Context(), new(atomic.Bool)))(t)
-		require.LessOrEqual(t, r.total(), int64(3))
-		latency = r.latencies[0]
-	}
-	assert.Less(t, latency, l.pace, "the pause is not part of the latency")
-}
-
 // The first load sends two requests. The second one would run for a minute.
 func TestFirstLoadEndsTheOthers(t *testing.T) {
 	t.Parallel()
