@@ -30,7 +30,7 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 
 # Tests state their level: see test/env. Those of make test-all contain those of make test.
 test test-all test-mysql rest unraced race chart: export SECKILL_TEST_REQUIRE = 1
-test-all test-mysql rest chart: export SECKILL_TEST = full
+test-all test-mysql rest unraced chart: export SECKILL_TEST = full
 # Under a name of its own, so that make -n prints it and does not run it.
 again := $(MAKE) --no-print-directory --keep-going
 gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $${results:+--jsonfile $$results/$@} -- -vet=off
@@ -54,7 +54,7 @@ test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on S
 test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers, all pages, models, planted faults, fault campaigns, the race detector, and containers where an engine can be had
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 6 -timeout 30m $(campaigns) || failed=1; \
-	$(again) rest unraced race chart || failed=1; \
+	$(again) rest race unraced chart || failed=1; \
 	test "$(CONTAINERS)" = tried || SECKILL_TEST_REQUIRE=0 $(again) containers || failed=1; \
 	$(call slowest); \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
@@ -62,10 +62,6 @@ test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers,
 
 rest: $(GOBIN)/gotestsum
 	@$(gotestsum) $(at-once) -parallel 8 -timeout 30m ./internal/handler $$(go list ./... | grep -vE '/test/(torture|e2e)' | grep -vxFf <(go list $(raced)))
-
-unraced: export SECKILL_TEST = unraced
-unraced: $(GOBIN)/gotestsum
-	@$(gotestsum) $(at-once) -parallel 8 -timeout 30m ./internal/lock $(raced)
 
 # The packages in which much happens at once. The C code of SQLite and the interpreter of Redis scripts only compute. By
 # default the race detector delays each exit of a program by a second. .ci/race-suppressions has its exceptions. Raced servers
@@ -79,6 +75,12 @@ race: $(GOBIN)/gotestsum ## the packages in which much happens at once, the core
 	SECKILL_TEST=core; results=; $(gotestsum) $(race) $(at-once) -parallel 8 -timeout 30m ./internal/handler ./test/sim || failed=1; \
 	$(gotestsum) $(race) -parallel 2 -timeout 30m ./test/e2e || failed=1; \
 	test -z "$$failed"
+
+# What race has skipped in those packages, by its results: tests that compute for long.
+unraced: $(GOBIN)/gotestsum
+	@skipped=$$(sed -nE 's/.*"Package":"([^"]*)","Test":"(Test\w*).*not under the race detector.*/\1 \2/p' $$results/race | sort -u); \
+	tests=$$(cut -d' ' -f2 <<<"$$skipped" | paste -sd'|'); \
+	$(gotestsum) $(at-once) -parallel 8 -timeout 30m -run "^($$tests)$$" $$(cut -d' ' -f1 <<<"$$skipped" | uniq)
 
 # The chart is a module of its own, so a cached result would not notice its changes.
 chart: $(GOBIN)/gotestsum

@@ -7,9 +7,7 @@ import (
 	"seckill/test/env/servers"
 )
 
-// EnvLevel is the variable that, set to full, runs all tests. By default those are skipped that call [Full]. Set to
-// unraced, it adds to the tests of the default those that call [FullNoRace]: what is left of a package whose other tests
-// run under the race detector.
+// EnvLevel is the variable that, set to full, runs all tests. By default those are skipped that call [Full].
 const EnvLevel = "SECKILL_TEST"
 
 // IsFull reports whether all tests run, as in make test-all.
@@ -43,15 +41,10 @@ func FullParallel(t *testing.T) {
 func FullNoRace(tb testing.TB, why string) {
 	tb.Helper()
 	NoRace(tb, why)
-	if !IsFullNoRace() {
-		Full(tb)
-	}
+	Full(tb)
 }
 
-// IsFullNoRace reports whether all tests run that call [NoRace].
-func IsFullNoRace() bool { return IsFull() || os.Getenv(EnvLevel) == "unraced" }
-
-// NoRace skips a test under the race detector, which multiplies the time of code by five. The test runs without it as well.
+// NoRace skips a test under the race detector, which multiplies the time of code by five. make test-all then runs it without.
 func NoRace(tb testing.TB, why string) {
 	tb.Helper()
 	if RaceDetector {

@@ -66,9 +66,7 @@ func TestGateOfSegmentsMatchesModel(t *testing.T) { testModel(t, modelSegments, 
 
 func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
 	env.NoRace(t, "it has one goroutine")
-	if env.IsFullNoRace() {
-		steps = fullSteps
-	}
+	steps = env.ByLevel(steps, fullSteps)
 	env.EachRedis(t, func(t *testing.T, rdb env.RedisClient) {
 		seed := rand.Uint64()
 		if text := os.Getenv("SECKILL_MODEL_SEED"); text != "" { // to repeat a failure
