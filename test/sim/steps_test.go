@@ -590,16 +590,17 @@ func (l *life) race(t *rapid.T) {
 	id := evenly(t, "order", slices.Sorted(maps.Keys(l.model.orders))...)
 	of := target{l.owner(id), id}
 	actions := make([]action, evenly(t, "how many", 2, 2, 3))
-	closes := false
+	closes := 0
 	for i := range actions {
 		at := l.anyServer(t)
 		notices := slices.DeleteFunc(slices.Clone(l.bank.notices), func(n *notice) bool { return n.OrderID != id })
 		switch what := evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
 		case what == "cancel":
 			actions[i] = l.cancel(t, at, of)
-		case what == "close":
-			closes = true
-			actions[i] = l.closeBeside(at)
+		// A server closes one batch after the other.
+		case what == "close" && closes < len(l.servers):
+			actions[i] = l.closeBeside(l.servers[closes])
+			closes++
 		case what == "pay":
 			actions[i] = l.payAt(t, at, of)
 		case what == "refund":
@@ -610,7 +611,7 @@ func (l *life) race(t *rapid.T) {
 			actions[i] = l.redeem(t, at, of)
 		}
 	}
-	if closes && l.model.orders[id].status == domain.OrderPendingPayment {
+	if closes > 0 && l.model.orders[id].status == domain.OrderPendingPayment {
 		l.expired(id)
 	}
 	l.record("  order %d, due: %v", id, slices.Sorted(maps.Keys(l.due)))
