@@ -47,7 +47,7 @@ var (
 func main() {
 	flag.Parse()
 	if len(secret) == 0 {
-		log.Fatal("SECKILL_PAYMENT_SECRET is not set: everybody could forge calls")
+		log.Fatal("SECKILL_PAYMENT_SECRET is not set: without it anyone could forge calls")
 	}
 
 	http.HandleFunc("POST /payments", call(func(in payment) *payment {

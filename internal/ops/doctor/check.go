@@ -68,7 +68,7 @@ func Bad(status Status, change, format string, args ...any) Result {
 func FromError(status Status, change, found string, err error) Result {
 	file, ok := errors.AsType[*fs.PathError](err)
 	if ok && errors.Is(file, fs.ErrPermission) {
-		change = "run this as the user of the server, to whom " + file.Path + " must belong"
+		change = "run this as the user of the server, which must own " + file.Path
 	}
 
 	text := oneLine(err.Error())
