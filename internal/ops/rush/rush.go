@@ -268,10 +268,13 @@ func (b *Buyers) Check(ctx context.Context, r *Report) ([]domain.Verdict, error)
 // stockAge exceeds the age of the stock in an answer.
 const stockAge = 1100 * time.Millisecond
 
+// readers is fewer than the concurrent reads that a server admits: on a busy machine it refused half of 256.
+const readers = 32
+
 func (b *Buyers) held(ctx context.Context) ([][]Order, error) {
 	held := make([][]Order, len(b.Tokens))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(b.Parallel)
+	group.SetLimit(min(b.Parallel, readers))
 
 	for i, token := range b.Tokens {
 		group.Go(func() error {
