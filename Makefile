@@ -15,8 +15,8 @@ GORELEASER_VERSION := v2.16.0
 export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
 
 # With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need; nor do
-# they need what debuggers do, a sixth of the time of the compiler.
-test test-% lint rest unraced chart race: export GOFLAGS += -pgo=off -gcflags=all=-dwarf=false
+# they need what debuggers do, a sixth of the time of the compiler and of the linker.
+test test-% lint rest unraced chart race: export GOFLAGS += -pgo=off -gcflags=all=-dwarf=false -ldflags=-w
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
 test test-% rest unraced chart race: export GOGC ?= 300
 
