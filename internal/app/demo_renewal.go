@@ -18,7 +18,7 @@ var errNotEnded = errors.New("the sale has not ended")
 
 // renewDemo moves the demo's sales that have ended at now to their next window, so that one is always running and one
 // upcoming, and calls changed after each. Sales that were renamed or unpublished are left alone.
-func renewDemo(ctx context.Context, store voucherChanger, now time.Time, changed func(id int64)) error {
+func renewDemo(ctx context.Context, store voucherChanger, now time.Time, changed func(ctx context.Context, id int64)) error {
 	renew := func(v *domain.Voucher) (string, error) {
 		if !isRenewed(v.Title) || v.Status != domain.VoucherOn || v.State(now) != domain.StateEnded {
 			return "", errNotEnded
@@ -35,7 +35,7 @@ func renewDemo(ctx context.Context, store voucherChanger, now time.Time, changed
 
 		switch {
 		case err == nil:
-			changed(id)
+			changed(ctx, id)
 		case !errors.Is(err, errNotEnded) && !errors.Is(err, domain.ErrNotFound):
 			return err
 		}

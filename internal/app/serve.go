@@ -235,7 +235,7 @@ func migrateAndSeed(e *Env, store *repo.Store) error {
 		e.Log.Info("demo data stored")
 	}
 
-	return renewDemo(ctx, store, time.Now(), func(int64) {})
+	return renewDemo(ctx, store, time.Now(), func(context.Context, int64) {})
 }
 
 type server struct {

@@ -301,7 +301,7 @@ func TestOneSaleIsAlwaysRunning(t *testing.T) {
 		require.EqualValues(t, i+1, vouchers[i].ID)
 	}
 	s, now, moved := &shelf{vouchers}, demoStart, 0
-	renew := func() error { return renewDemo(t.Context(), s, now, func(int64) { moved++ }) }
+	renew := func() error { return renewDemo(t.Context(), s, now, func(context.Context, int64) { moved++ }) }
 
 	look := func() {
 		require.NoError(t, renew())

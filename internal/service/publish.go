@@ -64,7 +64,7 @@ func (s *Vouchers) Publish(ctx context.Context, by domain.Actor, id int64) (doma
 		return before.Changes(v), nil
 	})
 
-	s.Changed(id)
+	s.Changed(ctx, id)
 	if errors.Is(err, errPublished) {
 		return s.cfg.Store.Voucher(ctx, id)
 	}

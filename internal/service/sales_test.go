@@ -354,6 +354,7 @@ type voucherDB struct {
 	VoucherStore
 	vouchers   []domain.Voucher
 	reads      atomic.Int64
+	takes      time.Duration // a read of vouchers by id
 	idsRead    atomic.Int64
 	beforeRead func() error
 }
@@ -361,7 +362,7 @@ type voucherDB struct {
 func (s *voucherDB) Vouchers(_ context.Context, ids []int64) ([]domain.Voucher, error) {
 	s.reads.Add(1)
 	s.idsRead.Add(int64(len(ids)))
-	time.Sleep(time.Millisecond)
+	time.Sleep(max(s.takes, time.Millisecond))
 	other := func(v domain.Voucher) bool { return !slices.Contains(ids, v.ID) }
 	return slices.DeleteFunc(slices.Clone(s.vouchers), other), nil
 }
@@ -485,6 +486,11 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		close(release)
 		require.Equal(t, "new", (<-got)[0].Title)
 		require.Equal(t, "new", show().Title)
+
+		title, db.takes = "newest", 2*saleWait
+		env.Must(vouchers.Change(t.Context(), 1, 1, domain.VoucherChange{VoucherFields: domain.VoucherFields{Title: &title}}))(t)
+		require.Equal(t, title, env.Must(sales.Get(t.Context(), 1))(t).Title)
+		db.takes = 0
 
 		shop, pay := domain.ID(1), int64(1)
 		env.Must(vouchers.Create(t.Context(), nil, 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}, Force: true}))(t)

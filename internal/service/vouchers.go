@@ -122,7 +122,7 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 		return before.Changes(v), nil
 	})
 
-	s.Changed(id)
+	s.Changed(ctx, id)
 
 	if err == nil && reload && s.cfg.Queue != nil {
 		ctx, cancel := afterCommit(ctx)
@@ -138,14 +138,17 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 func (s *Vouchers) Delete(ctx context.Context, admin, id int64) error {
 	by := domain.Actor{Kind: domain.ActorAdmin, ID: admin}
 	err := s.cfg.Store.DeleteDraft(ctx, id, by, domain.Moment(s.cfg.Now()))
-	s.Changed(id)
+	s.Changed(ctx, id)
 	return err
 }
 
-// Changed invalidates the cached copies of a voucher, so that later reads in this process return the change.
-func (s *Vouchers) Changed(id int64) {
+// Changed replaces the cached copies of a voucher, so that later purchases and reads in this process see the change.
+func (s *Vouchers) Changed(ctx context.Context, id int64) {
 	s.cfg.Sales.Change(id)
 	s.cfg.Sales.catalog.Outdate()
+
+	// A purchase would soon use the old copy if the database is slow. After an error the next read has the change.
+	_, _ = s.cfg.Sales.Fresh(ctx, id)
 }
 
 // ChangeStock adds units to a sale, or removes units that neither an active order nor a reservation holds. The change
@@ -167,7 +170,7 @@ func (s *Vouchers) ChangeStock(
 	}
 
 	v, err := s.changeGateAndStock(ctx, change)
-	s.Changed(id)
+	s.Changed(ctx, id)
 	return v, err
 }
 
@@ -179,7 +182,7 @@ func (s *Vouchers) ChangeRoom(
 ) (domain.Voucher, error) {
 	by := domain.Actor{Kind: domain.ActorAdmin, ID: admin}
 	v, err := s.cfg.Store.ChangeRoom(ctx, claim, id, by, domain.Moment(s.cfg.Now()), ch)
-	s.Changed(id)
+	s.Changed(ctx, id)
 	return v, err
 }
 
