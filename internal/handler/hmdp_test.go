@@ -202,7 +202,7 @@ func TestHmdpLogin(t *testing.T) {
 	p.post("/user/login", "phone="+phone).fails("参数错误：body")
 	p.post("/user/login", nil).fails("参数错误：body")
 	// The pages send additional fields.
-	p.post("/user/login", map[string]any{"phone": phone, "code": code, "password": nil, "remember": true}).text()
+	p.post("/user/login", map[string]any{"phone": json.Number(phone), "code": code, "password": nil, "remember": true}).text()
 	login(code).fails("验证码错误")
 
 	// The page does not escape the + of an international number.
@@ -427,12 +427,12 @@ func TestHmdpShops(t *testing.T) {
 	}
 }
 
-// courseVoucher is the body with which hm-dianping publishes a sale: from 20:00 to 22:00 in Shanghai, which is 12:00 to
-// 14:00 in UTC. The clock of these tests begins at 12:00.
+// courseVoucher is the body with which hm-dianping publishes a sale, with numbers in both forms: from 20:00 to 22:00 in
+// Shanghai, which is 12:00 to 14:00 in UTC. The clock of these tests begins at 12:00.
 func (e *environment) courseVoucher() map[string]any {
 	return map[string]any{
 		"shopId": 1, "title": "100元代金券", "subTitle": "周一至周五均可使用", "rules": "全场通用\n无需预约\n不兑现、不找零",
-		"payValue": 8000, "actualValue": 10000, "type": 1, "stock": 100,
+		"payValue": 8000, "actualValue": "10000", "type": 1, "stock": "100",
 		"beginTime": "2026-11-11T20:00:00", "endTime": "2026-11-11T22:00:00",
 	}
 }
@@ -440,7 +440,7 @@ func (e *environment) courseVoucher() map[string]any {
 func TestHmdpPublish(t *testing.T) {
 	e := start(t)
 	p := e.pageOf(adminPhone)
-	normal := p.post("/voucher", e.courseVoucher()).text() // the fields of a sale are ignored
+	normal := p.post("/voucher", withField(e.courseVoucher(), "stock", `""`)).text() // the fields of a sale are ignored
 	sale := p.post("/voucher/seckill", e.courseVoucher()).text()
 
 	v := decode[voucherView](e.guest().get("/api/v1/vouchers/" + sale).want(http.StatusOK))
@@ -480,7 +480,7 @@ func TestHmdpPublishRefusals(t *testing.T) {
 		admin.post(path, "{}").fails("参数错误：" + fields)
 	}
 	for field, values := range map[string][]string{
-		"shopId": {`"x"`}, "payValue": {"-1"}, "stock": {"", "-1", `"x"`},
+		"shopId": {`"x"`}, "payValue": {"-1"}, "stock": {"", "-1", `"x"`, `""`, `"1.5"`, "[1]", "true"}, "title": {"{}"},
 		"beginTime": {"", `"2026-11-11"`, `"2026-02-30T00:00:00"`, `"2026-11-11T20:00:00Z"`, `7`},
 		"endTime":   {"", "null", `"2026-11-11 22:00:00"`, `"2026-11-11T20:00:00"`},
 	} {

@@ -6,9 +6,11 @@ package hmdp
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -105,6 +107,43 @@ func write(c *gin.Context, data any) error {
 	return nil
 }
 
+// text is a string of a body, or a number or boolean, which Jackson, the course's decoder, converts to one.
+type text string
+
+// UnmarshalJSON implements json.Unmarshaler. Error: *json.UnmarshalTypeError, to which encoding/json adds the field.
+func (t *text) UnmarshalJSON(b []byte) error {
+	switch b[0] {
+	case '"':
+		return json.Unmarshal(b, (*string)(t))
+	case '{', '[':
+		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[text]()}
+	case 'n':
+		return nil
+	}
+
+	*t = text(b)
+	return nil
+}
+
+// number is a whole number of a body, which may be written as a string, as for Jackson. The value is nil if it is null or "".
+type number struct{ value *int64 }
+
+// UnmarshalJSON implements json.Unmarshaler. Error: *json.UnmarshalTypeError, to which encoding/json adds the field.
+func (n *number) UnmarshalJSON(b []byte) error {
+	var digits text
+	if err := digits.UnmarshalJSON(b); err != nil || digits == "" {
+		return err
+	}
+
+	value, err := strconv.ParseInt(strings.TrimSpace(string(digits)), 10, 64)
+	if err != nil {
+		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[int64]()}
+	}
+
+	n.value = &value
+	return nil
+}
+
 // noData answers routes of unsupported features for which the pages check whether data is present.
 func noData(c *gin.Context) error { return write(c, nil) }
 
@@ -126,9 +165,9 @@ func (a *API) sendCode(c *gin.Context) error {
 
 func (a *API) login(c *gin.Context) error {
 	var in struct {
-		Phone    string `json:"phone"`
-		Code     string `json:"code"`
-		Password string `json:"password"`
+		Phone    text `json:"phone"`
+		Code     text `json:"code"`
+		Password text `json:"password"`
 	}
 	if err := a.Bind(c, &in); err != nil {
 		return err
@@ -137,7 +176,7 @@ func (a *API) login(c *gin.Context) error {
 		return refusal("不支持密码登录，请使用验证码登录")
 	}
 
-	token, err := a.Login(c, in.Phone, in.Code)
+	token, err := a.Login(c, string(in.Phone), string(in.Code))
 	if err != nil {
 		return err
 	}

@@ -76,12 +76,12 @@ func (a *API) voucher(v *domain.Voucher) voucherOut {
 // ignored.
 type voucherIn struct {
 	ShopID      *domain.ID `json:"shopId"`
-	Title       *string    `json:"title"`
-	SubTitle    *string    `json:"subTitle"`
-	Rules       *string    `json:"rules"`
-	PayValue    *int64     `json:"payValue"`
-	ActualValue *int64     `json:"actualValue"`
-	Stock       *int64     `json:"stock"`
+	Title       *text      `json:"title"`
+	SubTitle    *text      `json:"subTitle"`
+	Rules       *text      `json:"rules"`
+	PayValue    number     `json:"payValue"`
+	ActualValue number     `json:"actualValue"`
+	Stock       number     `json:"stock"`
 	BeginTime   *string    `json:"beginTime"`
 	EndTime     *string    `json:"endTime"`
 }
@@ -89,11 +89,11 @@ type voucherIn struct {
 func (in *voucherIn) fields() domain.VoucherFields {
 	return domain.VoucherFields{
 		ShopID:      in.ShopID,
-		Title:       in.Title,
-		SubTitle:    in.SubTitle,
-		Rules:       in.Rules,
-		PayValue:    in.PayValue,
-		ActualValue: in.ActualValue,
+		Title:       (*string)(in.Title),
+		SubTitle:    (*string)(in.SubTitle),
+		Rules:       (*string)(in.Rules),
+		PayValue:    in.PayValue.value,
+		ActualValue: in.ActualValue.value,
 	}
 }
 
@@ -112,7 +112,7 @@ func (a *API) createSale(c *gin.Context) error {
 		return err
 	}
 
-	v := domain.VoucherInput{VoucherFields: in.fields(), Stock: in.Stock}
+	v := domain.VoucherInput{VoucherFields: in.fields(), Stock: in.Stock.value}
 	one := 1
 	v.LimitPerUser = &one
 
