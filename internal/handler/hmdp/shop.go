@@ -1,6 +1,7 @@
 package hmdp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -102,7 +103,7 @@ func (a *API) shopsOfType(c *gin.Context) error {
 		return domain.Invalid("typeId", "must be the id of a type")
 	}
 
-	current, ok := domain.ParseID(c.DefaultQuery("current", "1"))
+	current, ok := domain.ParseID(cmp.Or(c.Query("current"), "1"))
 	if !ok || current > maxPage {
 		return domain.Invalid("current", "must be the number of a page")
 	}
