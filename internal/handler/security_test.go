@@ -224,7 +224,7 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, a.status, host)
 		require.Empty(t, a.header.Get("X-Demo-Code"), host)
 	}
-	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST.", "shop.localhost:8080", "127.0.0.1:8080", "192.0.2.7", "[::1]:8080", "[::1]", "backend"} {
+	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST.", "shop.localhost:8080", "127.0.0.1:8080", "192.0.2.7", "[::1]:8080", "[::1]", "backend", "host.docker.internal:8081"} {
 		a := send(host)
 		require.Less(t, a.status, 300, host)
 		require.NotEmpty(t, a.header.Get("X-Demo-Code"), host)
