@@ -275,17 +275,23 @@ func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) 
 	})
 }
 
-// PurgeEvents deletes some of the events that were created before a time and are not pending, and returns their number. Ids
-// grow with time, so the oldest events come first. Error: ErrUnavailable.
+// PurgeEvents deletes some of the events that were created before a time, and returns their number. Pending ones are kept,
+// unless this store records none: without a receiver nobody delivers them. Ids grow with time, so the oldest events come
+// first. Error: ErrUnavailable.
 func (s *Store) PurgeEvents(ctx context.Context, before time.Time) (int, error) {
+	var kept domain.EventStatus
+	if s.events {
+		kept = domain.EventPending
+	}
+
 	oldest, err := list[eventRow](s, s.db.Reader(ctx).Select("id", "status", "created_at").Order("id").Limit(sqldb.PurgeBatch))
 	ended := slices.DeleteFunc(oldest, func(e eventRow) bool {
-		return e.Status == domain.EventPending || !e.CreatedAt.Before(before)
+		return e.Status == kept || !e.CreatedAt.Before(before)
 	})
 	if err != nil || len(ended) == 0 {
 		return 0, err
 	}
 
-	err = s.db.Writer(ctx).Where("status <> ?", domain.EventPending).Delete(&ended).Error
+	err = s.db.Writer(ctx).Where("status <> ?", kept).Delete(&ended).Error
 	return len(ended), s.db.Translate(err)
 }
