@@ -80,7 +80,7 @@ func (a *api) fileRequest(c *gin.Context) (int64, sheetFormat, error) {
 // soldOrder is a row of the file of orders.
 type soldOrder struct {
 	service.FoundOrder
-	ref string // of the payment that was received
+	ref string // of the payment with which it was paid
 }
 
 func (a *api) orderFile(c *gin.Context) error {
@@ -96,22 +96,13 @@ func (a *api) orderFile(c *gin.Context) error {
 			return nil, err
 		}
 
-		payments, err := a.Store.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
-		if err != nil {
-			return nil, err
-		}
-
+		refs, err := a.Store.PaidWith(c.Request.Context(), idsOf(found, foundID))
 		page := make([]soldOrder, len(found))
 		for i := range found {
-			page[i].FoundOrder = found[i]
-			for _, p := range payments[found[i].ID] {
-				if p.Status.Received() {
-					page[i].ref = p.Ref
-				}
-			}
+			page[i] = soldOrder{found[i], refs[found[i].ID]}
 		}
 
-		return page, nil
+		return page, err
 	}, func(o *soldOrder) []string {
 		bought := o.Bought()
 		value := ""

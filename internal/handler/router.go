@@ -95,6 +95,8 @@ type Store interface {
 
 	// ListPayments returns a page of the payments of all orders, newest first.
 	ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error)
+	// PaidWith returns the references of the payments with which orders were paid, whatever became of them, by order id.
+	PaidWith(ctx context.Context, orderIDs []int64) (map[int64]string, error)
 }
 
 //go:embed openapi.json

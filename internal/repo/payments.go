@@ -671,3 +671,18 @@ func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SaleP
 	return list[domain.SalePayment](s, newest(s.db.Reader(ctx).Model(&paymentRow{}), p).
 		Select("payments.*, COALESCE((SELECT o.voucher_id FROM voucher_orders o WHERE o.id = payments.order_id), 0) AS voucher_id"))
 }
+
+// PaidWith implements handler.Store. Other payments of an order may have arrived as well, and went back, so the log decides.
+// Its index is that of the orders, because all orders share few actions.
+func (s *Store) PaidWith(ctx context.Context, orderIDs []int64) (map[int64]string, error) {
+	entries, err := list[domain.AuditEntry](s, s.db.Reader(ctx).Table(auditTable).Where("order_id IN ?", orderIDs))
+
+	refs := map[int64]string{}
+	for _, e := range entries {
+		if e.Action == domain.MovePay.Name {
+			refs[e.OrderID] = e.Detail
+		}
+	}
+
+	return refs, err
+}
