@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -293,6 +294,18 @@ func TestEraseUserBesideLogins(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestErasedPhonesAreNotInFile: SQLite would keep them in the free parts of its pages.
+func TestErasedPhonesAreNotInFile(t *testing.T) {
+	file := env.SQLiteFile(t)
+	s := env.Must(OpenSQLite(file))(t)
+	for i := range 30 {
+		u := login(t, s, fmt.Sprintf("1380001%04d", i), fmt.Sprint(i), now)
+		env.Must(s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: now}))(t)
+	}
+	require.NoError(t, s.Close())
+	require.Zero(t, strings.Count(string(env.Must(os.ReadFile(file))(t)), "1380001"))
 }
 
 func TestIdleUsers(t *testing.T) {

@@ -28,7 +28,7 @@ const (
 //
 // With the write-ahead log and synchronous=FULL, a commit is on disk when it returns. _txlock=immediate takes the write
 // lock at BEGIN; a deferred transaction that writes later would fail if another one had written in between. Times are
-// stored as integer milliseconds, so they compare as numbers.
+// stored as integer milliseconds, so they compare as numbers. secure_delete removes erased phone numbers from the file.
 func OpenSQLite(file string) (_ *DB, err error) {
 	// A new file is switched to the write-ahead log once. During the switch, other processes get SQLITE_BUSY at once,
 	// regardless of the busy timeout.
@@ -85,7 +85,7 @@ func sqliteDSN(file string, extra string) string {
 		Opaque: (&url.URL{Path: file}).EscapedPath(),
 		RawQuery: strings.Join([]string{
 			"_pragma=busy_timeout(3500)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)",
-			"_time_integer_format=unix_milli", "_inttotime=1", extra,
+			"_pragma=secure_delete(1)", "_time_integer_format=unix_milli", "_inttotime=1", extra,
 		}, "&"),
 	}).String()
 }
