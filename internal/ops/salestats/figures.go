@@ -16,9 +16,9 @@ type Figures struct {
 	Paid int64 `json:"paid"`
 	// Waiting for the payment, or cancelled without one.
 	Unpaid int64 `json:"unpaid"`
-	// Whose money has gone or is going back.
+	// Refunded or being refunded.
 	Refunded int64 `json:"refunded"`
-	// The revenue of the orders that are paid or redeemed.
+	// Of the orders that are paid or redeemed, even if the money of a redeemed one has gone back.
 	Revenue        int64 `json:"revenue"`
 	RefundedAmount int64 `json:"refunded_amount"`
 	// Paid orders per order, rounded to four decimals.
