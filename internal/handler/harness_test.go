@@ -348,8 +348,7 @@ func (e *environment) normal() voucherView {
 func (e *environment) stock(voucherID string) int64 {
 	e.t.Helper()
 	id := mustID(e.t, voucherID)
-	v := env.Must(e.store.Voucher(context.Background(), id))(e.t)
-	return v.Sale.Stock
+	return env.Must(e.store.Voucher(context.Background(), id))(e.t).Sale.Stock
 }
 
 // seen waits until purchases see the last change of a voucher. On a slow machine they do not wait for it: they are

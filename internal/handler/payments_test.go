@@ -225,8 +225,7 @@ func TestReturnOutside(t *testing.T) {
 		e.notify(stray).want(http.StatusOK)
 
 		failing := func() int {
-			failing := env.Must(e.store.FailingRefunds(t.Context(), 20))(t)
-			return len(failing)
+			return len(env.Must(e.store.FailingRefunds(t.Context(), 20))(t))
 		}
 		e.bank.down = true
 		for range 5 {
@@ -294,8 +293,7 @@ func TestWebhookRefusals(t *testing.T) {
 
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
-	text := env.Must(json.Marshal(v))(t)
-	return string(text)
+	return string(env.Must(json.Marshal(v))(t))
 }
 
 // TestUndoRedeem: a redemption by mistake can be taken back for an hour, by the cashier with the code. The code is valid again,

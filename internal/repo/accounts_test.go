@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -300,12 +300,10 @@ func TestEraseUserBesideLogins(t *testing.T) {
 func TestErasedPhonesAreNotInFile(t *testing.T) {
 	file := env.SQLiteFile(t)
 	s := env.Must(OpenSQLite(file))(t)
-	for i := range 30 {
-		u := login(t, s, fmt.Sprintf("1380001%04d", i), fmt.Sprint(i), now)
-		env.Must(s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: now}))(t)
-	}
+	u := login(t, s, "13800000001", "a", now)
+	env.Must(s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: now}))(t)
 	require.NoError(t, s.Close())
-	require.Zero(t, strings.Count(string(env.Must(os.ReadFile(file))(t)), "1380001"))
+	require.False(t, bytes.Contains(env.Must(os.ReadFile(file))(t), []byte(u.Phone)))
 }
 
 func TestIdleUsers(t *testing.T) {
