@@ -43,13 +43,9 @@ func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error)
 	})
 }
 
-// erase removes the person from the row of a user that the transaction has locked, and ends the sessions. Their rows
-// expire at once, so that they are purged.
+// erase removes the person from the row of a user that the transaction has locked, and ends the sessions.
 func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
 	if err := revokeAll(tx, sessions, e.Now); err != nil {
-		return err
-	}
-	if err := tx.Model(&sessionRow{}).Where("user_id = ?", u.ID).Update("expires_at", e.Now).Error; err != nil {
 		return err
 	}
 	if err := tx.Where("phone = ?", u.Phone).Delete(&loginRequestRow{}).Error; err != nil {
