@@ -33,7 +33,12 @@ type enrollAdminCmd struct {
 
 // Run prints the key of the user's second factor, which is not stored in readable form.
 func (r enrollAdminCmd) Run(e *app.Env) error {
-	return withAdmins(e, "admin enroll", r.Phone, func(admins *auth.Admins) error {
+	command := "admin enroll"
+	if r.Role != "" {
+		command += " --role " + string(r.Role)
+	}
+
+	return withAdmins(e, command, r.Phone, func(admins *auth.Admins) error {
 		u, key, err := admins.Enroll(e.Ctx, r.Phone, r.Role, r.Shops)
 		if err != nil {
 			return err

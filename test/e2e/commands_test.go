@@ -261,7 +261,8 @@ func TestAdminCommands(t *testing.T) {
 	s.Exits(t, 1, "admin", "remove", "--phone", "13900000099")
 
 	require.Equal(t, []string{
-		"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll 139****0004", "admin enroll 139****0004", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
+		"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll --role redeemer 139****0004",
+		"admin enroll --role redeemer 139****0004", "admin enroll --role viewer *", "admin enroll --role viewer 139****0003", "admin enroll 139****0002",
 	}, p.Commands(t))
 }
 
