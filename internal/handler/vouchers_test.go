@@ -464,8 +464,7 @@ func TestPictureOfVoucher(t *testing.T) {
 	for range 2 { // the second one from memory
 		shown := e.guest().get(stored.URL).want(http.StatusOK)
 		require.Equal(t, "image/jpeg", shown.header.Get("Content-Type"))
-		size := env.Must(jpeg.DecodeConfig(bytes.NewReader(shown.body)))(t)
-		require.Equal(t, 30, size.Width)
+		require.Equal(t, 30, env.Must(jpeg.DecodeConfig(bytes.NewReader(shown.body)))(t).Width)
 	}
 	e.guest().bad().get("/api/v1/images/x").problem(http.StatusNotFound, "not_found")
 
