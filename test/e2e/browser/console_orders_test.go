@@ -156,7 +156,11 @@ func findOrders(t *testing.T, c *scene) {
 	none("from", "2020-01-01", "to", "2020-01-02")
 	refused("to", "Must not be before", "from", "2020-01-03")
 	v.goTo("/console/orders")
-	only("payment_ref", c.Must(t, rig.Get("/admin/orders/"+paid, c.Token))["payments"].([]any)[0].(map[string]any)["provider_ref"].(string))
+	order := c.Must(t, rig.Get("/admin/orders/"+paid, c.Token))
+	only("payment_ref", order["payments"].([]any)[0].(map[string]any)["provider_ref"].(string))
+	require.Equal(t, http.StatusNoContent, c.Do(t, rig.Request{Method: http.MethodDelete, Path: "/api/v1/me", Token: token}).Status)
+	v.click(fmt.Sprintf(`a[data-order=%q]`, paid))
+	v.asks("refund", "of "+order["user_id"].(string)+"?") // whose account is deleted
 }
 
 // filesInBrowser saves the lists as files, for spreadsheet programs of the visitor's region.

@@ -1557,34 +1557,34 @@ refresh=button({name:"refresh",out},load);async function load(){let[o]=await Pro
 `?user_id=${user2}`:""}`),log.load()]);about.isConnected&&render3(o)}let change3=changing(status,load),undoHere=reason=>change3(
 post(`/admin/orders/${id2}/undo-redeem`,{reason}),t("redeem.undone",{id:id2})),redeemNote=h("p",{class:"note"},t("redeem\
 .note")),move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{await confirm(
-t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`))&&await change3(post(`/admin/orders/${id2}/${name}`),
-t(`move.done.${name}`))});function choices(o){return o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):canUndo(
-o)&&session.may("operate")?undo(undoHere):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":"move.none"))}
-function phoneOf(o){let shown3=h("span",{"data-phone":!0},o.phone);if(!o.phone||!session.may("phones"))return shown3;let reveal=button(
-{name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?
-`?user_id=${user2}`:""}`);text(shown3,phone),reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown3,
-" ",reveal)}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may(
-"operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"prov\
-ider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(
-p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("payments.outside.reason"),required:!0,max:255}],
-work:async values=>{let paid=open3.find(p=>p.provider_ref===values.provider_ref);await confirm(t("payments.outside.sure",
-{amount:amount2(paid)}),t("payments.outside.do"))&&await change3(post(`/admin/orders/${id2}/return-outside`,values),t("p\
-ayments.outside.done"))}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.outside.lead")),f.element)}
-function render3(o){let payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},
-{label:t("orders.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.status}`):p.status,["failed",
-"disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t("payments.tries",{n:number(p.refund_tries),
-error:p.refund_error})}`:null)},{label:t("orders.amount"),number:!0,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(
-p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}],{cards:!0});payments.set(o.payments),about.
-replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(
-o.voucher_id,o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o),
-" ",h("small",{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],
-[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","c\
-ancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(
-o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),choices(o),o.moves.includes("redeem")?redeemNote:
-null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(
-o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.bac\
-k"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),reading(out,
-async()=>(await load(),!0)).then(read=>read||about.replaceChildren())}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
+t(`move.sure.${name}`,{id:id2,phone:o.phone||o.user_id}),t(`move.yes.${name}`))&&await change3(post(`/admin/orders/${id2}\
+/${name}`),t(`move.done.${name}`))});function choices(o){return o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(
+o))):canUndo(o)&&session.may("operate")?undo(undoHere):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":
+"move.none"))}function phoneOf(o){let shown3=h("span",{"data-phone":!0},o.phone);if(!o.phone||!session.may("phones"))return shown3;
+let reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{let{phone}=await getMine(`/admin/or\
+ders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown3,phone),reveal.remove(),status.show(t("orders.revealed"))});
+return h("span",{},shown3," ",reveal)}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.
+length===0||!session.may("operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside\
+.do"),fields:[{name:"provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.
+provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("payments.outside.reas\
+on"),required:!0,max:255}],work:async values=>{let paid=open3.find(p=>p.provider_ref===values.provider_ref);await confirm(
+t("payments.outside.sure",{amount:amount2(paid)}),t("payments.outside.do"))&&await change3(post(`/admin/orders/${id2}/re\
+turn-outside`,values),t("payments.outside.done"))}});return section(t("payments.outside"),h("p",{class:"note"},t("paymen\
+ts.outside.lead")),f.element)}function render3(o){let payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.
+provider} ${p.provider_ref}`},{label:t("orders.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.
+status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t("\
+payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("orders.amount"),number:!0,cell:amount2},
+{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}],
+{cards:!0});payments.set(o.payments),about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},
+h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],
+[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],
+[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","e\
+xpires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("or\
+ders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),choices(
+o),o.moves.includes("redeem")?redeemNote:null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"\
+note"},t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console\
+/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("aud\
+it.title"),log.element)),reading(out,async()=>(await load(),!0)).then(read=>read||about.replaceChildren())}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
 loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>{
 let answer=await reading(out,()=>getMine("/admin/reconcile"));answer?render3(answer,!1):text(summary,"")}),repair=button(
 {name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{await confirm(t("reconcile.sure"),t("reconcile.ap\

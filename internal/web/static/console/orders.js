@@ -127,7 +127,7 @@ export function one(root, id) {
   const undoHere = (reason) => change(post(`/admin/orders/${id}/undo-redeem`, { reason }), t("redeem.undone", { id }));
   const redeemNote = h("p", { class: "note" }, t("redeem.note"));
   const move = (o) => (name) => button({ name, out, kind: name === "redeem" ? "primary" : "quiet", label: t(`move.${name}`) }, async () => {
-    if (!(await confirm(t(`move.sure.${name}`, { id, phone: o.phone }), t(`move.yes.${name}`)))) return;
+    if (!(await confirm(t(`move.sure.${name}`, { id, phone: o.phone || o.user_id }), t(`move.yes.${name}`)))) return;
     await change(post(`/admin/orders/${id}/${name}`), t(`move.done.${name}`));
   });
 
