@@ -127,7 +127,7 @@ func (db *DB) tryWrite(ctx context.Context) error {
 	err := Access{db}.Write(ctx, func(tx *gorm.DB) error {
 		return tx.Exec("UPDATE goose_db_version SET tstamp = CURRENT_TIMESTAMP WHERE version_id = 0").Error
 	})
-	if errors.Is(err, domain.ErrUnavailable) {
+	if errors.Is(err, domain.ErrUnavailable) && errorNumber(err) != erNoRight {
 		return err
 	}
 

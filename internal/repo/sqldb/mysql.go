@@ -373,9 +373,11 @@ func (e *connectError) Unwrap() error { return e.err }
 // Error numbers with a meaning of their own here (MySQL 8.4 Server Error Message Reference).
 const (
 	erUnknownCommand  = 1047 // of Galera: the node has no majority, or is not in sync yet
+	erNoRight         = 1142 // the user may not do this to the table
 	erUnknownVariable = 1193
 	erLockWaitTimeout = 1205
 	erLockDeadlock    = 1213 // of Galera also: another node changed the row first, reported by any statement or COMMIT
+	erBinlogFormat    = 1665 // the binary log of the session is STATEMENT
 	erGroupRollback   = 3101 // of group replication: another member changed the row first
 )
 
@@ -417,7 +419,8 @@ func mysqlFault(err error) fault {
 	switch {
 	case number == erLockDeadlock, number == erGroupRollback:
 		return faultRetry
-	case number == erUnknownCommand:
+	case number == erUnknownCommand, number == erNoRight, number == erBinlogFormat:
+		// A session keeps the rights and the binary log of its beginning, after an operator has changed them back, too.
 		return faultRefused
 	case number == erLockWaitTimeout, mysqlUnavailable[number]:
 		// No time is left for a second wait.

@@ -53,6 +53,8 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 		"conflict in group replication": {&mysqldriver.MySQLError{Number: erGroupRollback}, many},
 		"Galera without a majority":     {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
 		"read-only server":              {driver.ErrBadConn, 2}, // see RejectReadOnly
+		"a right that was revoked":      {&mysqldriver.MySQLError{Number: erNoRight}, 2},
+		"binary log of statements":      {&mysqldriver.MySQLError{Number: erBinlogFormat}, 2},
 		"lock wait":                     {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
 		"lost connection":               {mysqldriver.ErrInvalidConn, 1},
 		"COMMIT without an answer":      {&commitError{driver.ErrBadConn}, 1},
