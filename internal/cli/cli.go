@@ -96,9 +96,19 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// UntilSignal returns a context that the first SIGINT or SIGTERM ends. A second one kills the process.
+// endSignals returns the signals that end a command in order. SIGHUP is one, as when a terminal closes, unless nohup has
+// switched it off.
+func endSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// UntilSignal returns a context that the first of endSignals ends. A second one kills the process.
 func UntilSignal() context.Context {
-	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, restore := signal.NotifyContext(context.Background(), endSignals()...)
 	context.AfterFunc(ctx, restore)
 	return ctx
 }

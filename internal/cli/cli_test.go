@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -396,7 +395,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	require.Regexp(t, `^time=\S+ level=WARN msg="the log stood still" lost_lines=1\n.*msg=next\n$`, file.String())
 }
 
-// A server outlives the program that reads its log.
+// A server outlives the program that reads its log, and shuts down when its terminal closes.
 func TestServeWithoutReaderOfLog(t *testing.T) {
 	t.Parallel()
 	reader, log, err := os.Pipe()
@@ -412,6 +411,7 @@ func TestServeWithoutReaderOfLog(t *testing.T) {
 	greeting, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, greeting, "seckill listens on")
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	signals := endSignals()
+	require.NoError(t, cmd.Process.Signal(signals[len(signals)-1]))
 	require.NoError(t, cmd.Wait())
 }
