@@ -377,14 +377,15 @@ const (
 	erUnknownVariable = 1193
 	erLockWaitTimeout = 1205
 	erLockDeadlock    = 1213 // of Galera also: another node changed the row first, reported by any statement or COMMIT
+	erTableChanged    = 1412 // by an ALTER TABLE since the snapshot of the transaction
 	erBinlogFormat    = 1665 // the binary log of the session is STATEMENT
 	erGroupRollback   = 3101 // of group replication: another member changed the row first
 )
 
 // mysqlUnavailable holds the error numbers of a server that cannot serve now.
 var mysqlUnavailable = map[uint16]bool{
-	// Disk or table full.
-	1021: true, 1114: true,
+	// Disk or table full; the first four are of temporary files, as a large transaction writes for the binary log.
+	1: true, 3: true, 20: true, 1026: true, 1021: true, 1114: true,
 	// Out of memory or threads.
 	1037: true, 1038: true, 1041: true, 1135: true,
 	// Too many connections.
@@ -417,7 +418,7 @@ func mysqlFault(err error) fault {
 
 	number := errorNumber(err)
 	switch {
-	case number == erLockDeadlock, number == erGroupRollback:
+	case number == erLockDeadlock, number == erGroupRollback, number == erTableChanged:
 		return faultRetry
 	case number == erUnknownCommand, number == erNoRight, number == erBinlogFormat:
 		// A session keeps the rights and the binary log of its beginning, after an operator has changed them back, too.

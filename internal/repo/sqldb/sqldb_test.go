@@ -22,6 +22,7 @@ func TestTranslate(t *testing.T) {
 	wrapped := func(err error) error { return fmt.Errorf("somewhere: %w", err) }
 	for name, tc := range map[string]struct{ err, want error }{
 		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
+		"no temporary file": {&mysqldriver.MySQLError{Number: 3}, domain.ErrUnavailable},
 		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
 		"counter locked":    {&mysqldriver.MySQLError{Number: 1467}, domain.ErrUnavailable},
 		"read-only":         {&mysqldriver.MySQLError{Number: 1290}, domain.ErrUnavailable},
@@ -50,6 +51,7 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 		runs int
 	}{
 		"deadlock":                      {&mysqldriver.MySQLError{Number: erLockDeadlock}, many},
+		"table altered meanwhile":       {&mysqldriver.MySQLError{Number: erTableChanged}, many},
 		"conflict in group replication": {&mysqldriver.MySQLError{Number: erGroupRollback}, many},
 		"Galera without a majority":     {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
 		"read-only server":              {driver.ErrBadConn, 2}, // see RejectReadOnly
