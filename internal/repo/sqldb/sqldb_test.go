@@ -23,10 +23,8 @@ func TestTranslate(t *testing.T) {
 	for name, tc := range map[string]struct{ err, want error }{
 		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
 		"no temporary file": {&mysqldriver.MySQLError{Number: 3}, domain.ErrUnavailable},
-		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
 		"counter locked":    {&mysqldriver.MySQLError{Number: 1467}, domain.ErrUnavailable},
 		"read-only":         {&mysqldriver.MySQLError{Number: 1290}, domain.ErrUnavailable},
-		"read-only mode":    {&mysqldriver.MySQLError{Number: 1836}, domain.ErrUnavailable},
 		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), domain.ErrUnavailable},
 		"deadline":          {context.DeadlineExceeded, domain.ErrUnavailable},
 		"refused":           {wrapped(&connectError{&mysqldriver.MySQLError{Number: 1045}}), domain.ErrUnavailable},
@@ -52,7 +50,6 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 	}{
 		"deadlock":                      {&mysqldriver.MySQLError{Number: erLockDeadlock}, many},
 		"table altered meanwhile":       {&mysqldriver.MySQLError{Number: erTableChanged}, many},
-		"conflict in group replication": {&mysqldriver.MySQLError{Number: erGroupRollback}, many},
 		"Galera without a majority":     {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
 		"read-only server":              {driver.ErrBadConn, 2}, // see RejectReadOnly
 		"a right that was revoked":      {&mysqldriver.MySQLError{Number: erNoRight}, 2},
@@ -60,7 +57,6 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 		"lock wait":                     {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
 		"lost connection":               {mysqldriver.ErrInvalidConn, 1},
 		"COMMIT without an answer":      {&commitError{driver.ErrBadConn}, 1},
-		"COMMIT with a deadlock":        {&commitError{&mysqldriver.MySQLError{Number: erLockDeadlock}}, many},
 		"COMMIT with a conflict":        {&commitError{&mysqldriver.MySQLError{Number: erGroupRollback}}, many},
 		"COMMIT without a majority":     {&commitError{&mysqldriver.MySQLError{Number: erUnknownCommand}}, 1},
 		"COMMIT with an error":          {&commitError{&mysqldriver.MySQLError{Number: 1180}}, 1},
