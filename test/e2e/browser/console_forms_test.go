@@ -384,7 +384,9 @@ func unusualVouchers(t *testing.T, c *scene) {
 	v.reads(`form[data-form="change"] [name="shop_id"] option:checked`, "Unknown shop 99")
 	v.send("change", "shop_id", "1")
 	v.reads(fieldError("change", "pay_value"), "more than the face value")
-	v.send("change", "pay_value", "2")
+	v.send("change", "pay_value", "0", "actual_value", "0")
+	v.reads(fieldError("change", "actual_value"), "The face value is 0")
+	v.send("change", "pay_value", "2", "actual_value", "3")
 	v.confirm() // it is on sale
 	v.reads("main", "Saved.")
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)

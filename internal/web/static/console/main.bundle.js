@@ -554,9 +554,10 @@ entry.${name}`;values["entry.mode"]===void 0&&values[field2]===void 0||(entry[na
 let errors={},[begin,end]=["begin_at","end_at"].map(name=>form2.value(name));return begin!==void 0&&new Date(end)<=new Date(
 begin)?errors.end_at=t("form.order"):(!v||v.status==="draft")&&new Date(end)<=now()&&(errors.end_at=t("form.over")),form2.
 value("entry.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin)&&(errors["entry.opens_at"]=t("form\
-.opens")),values.pay_value>values.actual_value&&(errors.pay_value=t("form.price")),values.valid_from&&values.valid_until&&
-values.valid_until<=values.valid_from&&(errors.valid_until=t("form.order")),v&&v.status!=="draft"&&values.limit_per_user<
-v.limit_per_user&&(errors.limit_per_user=t("form.lower",{n:v.limit_per_user})),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
+.opens")),values.pay_value>values.actual_value&&(errors.pay_value=t("form.price")),v&&v.status!=="draft"&&values.actual_value===
+0&&(errors.actual_value=t("check.problem.actual_value")),values.valid_from&&values.valid_until&&values.valid_until<=values.
+valid_from&&(errors.valid_until=t("form.order")),v&&v.status!=="draft"&&values.limit_per_user<v.limit_per_user&&(errors.
+limit_per_user=t("form.lower",{n:v.limit_per_user})),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
 null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(h("div",{},section(
 t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
 reset(valuesOf(v2)),card.update()},edited:()=>[edit,units2].some(f=>f?.edited().length>0),focus:field2=>field2==="stock"?

@@ -128,6 +128,7 @@ export const validate = (v) => (values, form) => {
   else if ((!v || v.status === "draft") && new Date(end) <= now()) errors.end_at = t("form.over");
   if (form.value("entry.mode") === "room" && new Date(form.value("entry.opens_at")) > new Date(begin)) errors["entry.opens_at"] = t("form.opens");
   if (values.pay_value > values.actual_value) errors.pay_value = t("form.price");
+  if (v && v.status !== "draft" && values.actual_value === 0) errors.actual_value = t("check.problem.actual_value");
   if (values.valid_from && values.valid_until && values.valid_until <= values.valid_from) errors.valid_until = t("form.order");
   if (v && v.status !== "draft" && values.limit_per_user < v.limit_per_user) errors.limit_per_user = t("form.lower", { n: v.limit_per_user });
   return errors;
