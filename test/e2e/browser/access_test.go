@@ -181,6 +181,11 @@ func accessible(t *testing.T, p *scene) {
 	v.click(dialog + " button.primary")
 	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
 	v.accessible(t, "paid")
+	env.Must(chromedp.Call(v.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))(t)
+	for part, printed := range map[string]bool{".pass": true, ".terms": true, ".top": false, ".order .actions": false, "footer": false} {
+		require.Equal(t, printed, evaluate[bool](v.tab, fmt.Sprintf(`document.querySelector(%q).checkVisibility()`, part)), part)
+	}
+	v.prefers("light")
 	v.goTo("/sales/" + sale)
 	v.bought(sale)
 	v.accessible(t, "sale")
