@@ -344,10 +344,11 @@ var moduleScenes = []struct{ name, run, then string }{
 		`slept`,
 	},
 	{
-		"currencies with the same sign are distinguished",
-		`const { money } = await load("lib/i18n.js");
-		window.amounts = [money(8050, "CNY"), money(80, "JPY"), money(8000, "USD")].join(" ")`,
-		`amounts === "¥80.50 JP¥80 $80"`,
+		"currencies with the same sign are distinguished, and times in another year",
+		`const { money, hour } = await load("lib/i18n.js");
+		window.amounts = [money(8050, "CNY"), money(80, "JPY"), money(8000, "USD")].join(" ");
+		window.times = ["2026-12-30T15:00", "2027-01-02T15:00", "2027-03-02T15:00"].map((at) => hour(at, new Date("2026-12-30T12:00"))).join("; ")`,
+		`amounts === "¥80.50 JP¥80 $80" && times === "15:00; Jan 2, 15:00; Mar 2, 2027"`,
 	},
 	{
 		"a voucher that cannot be read is not requested again on every render, but after seconds",

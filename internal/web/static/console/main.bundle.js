@@ -43,19 +43,21 @@ unit=10**places,decimals={minimumFractionDigits:amount3%unit===0?0:places,maximu
 currency",currency:code,currencyDisplay,...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,
 "JP¥"):words2}var number=n=>formatter("NumberFormat").format(n),percent=share=>formatter("NumberFormat",{style:"percent"}).
 format(share);function discount(price,value){let share=price<value?Math.round(100-100*price/value):0;return share<=0||share>=
-100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var dayAndTime={month:"short",day:"numeric",hour:"2-di\
-git",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
-DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).format(new Date(time3)),stamp=time3=>formatter("DateTimeF\
-ormat",{year:"numeric",...dayAndTime}).format(new Date(time3));function hour(time3,now2){let at=new Date(time3);return formatter(
-"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("Da\
-teTimeFormat",timeOfDay).format(time3);function duration(seconds){let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===
-0?t("time.seconds",{s:rest}):minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,
-s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.
-replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
-0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}\
-:${two(all2%60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>
-0?t("time.days",{days:days2,clock}):clock}var MOMENT=6e4;function explain(problem){if(problem.retryAfter>MOMENT)return t("error.wait",{at:hour(now()+problem.retryAfter,
+100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var year="numeric",dayAndTime={month:"short",day:"nume\
+ric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
+DAY=864e5,sameYear=(a,b)=>a.getFullYear()===b.getFullYear();function moment(time3){let at=new Date(time3);return sameYear(
+at,new Date(now()))?formatter("DateTimeFormat",dayAndTime).format(at):stamp(at)}var stamp=time3=>formatter("DateTimeForm\
+at",{year,...dayAndTime}).format(new Date(time3));function hour(time3,now2){let at=new Date(time3),away=Math.abs(at-now2);
+if(away<DAY)return formatter("DateTimeFormat",hourOfDay).format(at);let far=away>30*DAY&&!sameYear(at,new Date(now2));return formatter(
+"DateTimeFormat",{month,day,...far?{year}:hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).
+format(time3);function duration(seconds){let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===0?t("time\
+.seconds",{s:rest}):minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}
+var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat(
+"en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT",
+"UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(
+ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}:${two(all2%
+60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>0?t("tim\
+e.days",{days:days2,clock}):clock}var MOMENT=6e4;function explain(problem){if(problem.retryAfter>MOMENT)return t("error.wait",{at:hour(now()+problem.retryAfter,
 now())});let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
@@ -384,8 +386,8 @@ padStart(2,"0");return`${d.getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate
 :${two(d.getSeconds())}`}function minutes(input,{min:min2,max:max2}){let[,m,s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??
 reject("form.minutes"),seconds=Number(m)*60+Number(s);return(seconds<min2||seconds>max2)&&reject("form.between",{min:formatMinutes(
 min2),max:formatMinutes(max2)}),seconds}function formatMinutes(seconds){let rest=seconds%60;return Math.floor(seconds/60)+
-(rest===0?"":`:${String(rest).padStart(2,"0")}`)}function day2(input){let year=Number(input.slice(0,4));return(!/^\d{4}-\d{2}-\d{2}$/.
-test(input)||year<2003||year>9997)&&reject("form.day"),input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,
+(rest===0?"":`:${String(rest).padStart(2,"0")}`)}function day2(input){let year2=Number(input.slice(0,4));return(!/^\d{4}-\d{2}-\d{2}$/.
+test(input)||year2<2003||year2>9997)&&reject("form.day"),input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,
 tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,
 props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,clean:input=>plain(input).replace("：",":"),props:{type:"\
 text",inputmode:"text"}},pasted:{read:words,clean:plain,props:{type:"text"}},amount:{read:amount,clean:input=>plain(input).
@@ -1526,8 +1528,8 @@ ices.closed"))});return h("details",{"data-notice":notice.id},h("summary",{},t("
 paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status],statusChip=o=>h("span",{},
 chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("payment.disputed"),"bad")]:null),pathOf=o=>`/cons\
 ole/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`,names=["phone_end","id","title",
-"from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){let[year,month2,date]=day3.split(
-"-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{...filter,
+"from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){let[year2,month2,date]=day3.split(
+"-").map(Number);return new Date(year2,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{...filter,
 ...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list3(root2){let query2=new URLSearchParams(
 location.search),phone=session.may("phones")&&history.state?.phone||"",filter=Object.fromEntries(names.filter(name=>query2.
 get(name)).map(name=>[name,query2.get(name)])),search=form({name:"search",label:t("orders.search"),fields:[{name:"phone",

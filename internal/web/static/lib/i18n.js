@@ -1,5 +1,6 @@
 // Texts, numbers and times in the visitor's language: the one chosen on the page, which is remembered, or the browser's.
 
+import * as clock from "./clock.js";
 import { digits } from "./currency.js";
 import { topic } from "./events.js";
 import { forAll } from "./storage.js";
@@ -82,21 +83,31 @@ export function discount(price, value) {
   return t("off", { off: current === "zh" ? number((100 - share) / 10) : share }); // 8 折 is −20%
 }
 
+const year = "numeric";
 const dayAndTime = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const { month, day, ...timeOfDay } = dayAndTime;
 const { second, ...hourOfDay } = timeOfDay;
 const DAY = 86_400_000; // ms
 
-// moment formats a server time in the visitor's time zone, without the year.
-export const moment = (time) => formatter("DateTimeFormat", dayAndTime).format(new Date(time));
+const sameYear = (a, b) => a.getFullYear() === b.getFullYear();
+
+// moment formats a server time in the visitor's time zone, with the year if that is another one.
+export function moment(time) {
+  const at = new Date(time);
+  return sameYear(at, new Date(clock.now())) ? formatter("DateTimeFormat", dayAndTime).format(at) : stamp(at);
+}
 
 // stamp formats a time with the year.
-export const stamp = (time) => formatter("DateTimeFormat", { year: "numeric", ...dayAndTime }).format(new Date(time));
+export const stamp = (time) => formatter("DateTimeFormat", { year, ...dayAndTime }).format(new Date(time));
 
-// hour formats a time that is near `now`: 14:00, or Dec 1, 14:00 if that is a day away.
+// hour formats a time in little room: 14:00, or Dec 1, 14:00 if that is a day away from `now`, or Mar 1, 2027 if it is a month
+// away and in another year.
 export function hour(time, now) {
   const at = new Date(time);
-  return formatter("DateTimeFormat", Math.abs(at - now) < DAY ? hourOfDay : { month, day, ...hourOfDay }).format(at);
+  const away = Math.abs(at - now);
+  if (away < DAY) return formatter("DateTimeFormat", hourOfDay).format(at);
+  const far = away > 30 * DAY && !sameYear(at, new Date(now));
+  return formatter("DateTimeFormat", { month, day, ...(far ? { year } : hourOfDay) }).format(at);
 }
 
 // clockTime formats the time of day.

@@ -6,7 +6,7 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { errorIn } from "../lib/explain.js";
 import { icon } from "../lib/icon.js";
-import { discount, hour, languageOf, left, moment, money, number, percent, t } from "../lib/i18n.js";
+import { discount, hour, languageOf, left, money, number, percent, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
@@ -210,7 +210,7 @@ export function card(id, alone = false) {
     timed = kind;
     const over = state === "ended" && !other;
     text(timeLabel, other?.label ?? t(over ? "time.ended" : `time.${state === "upcoming" ? "begins" : "ends"}${far}`));
-    if (over) text(time, until <= now ? moment(until) : ""); // the sale was ended early
+    if (over) text(time, until <= now ? hour(until, now) : ""); // the sale was ended early
     else text(time, far ? hour(until, now) : left(until - now, Boolean(other)));
   }
 

@@ -44,12 +44,14 @@ unit=10**places3,decimals={minimumFractionDigits:amount%unit===0?0:places3,maxim
 rrency",currency:code,currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.replace(/(JP)?¥/,
 "JP¥"):words}var number=n2=>formatter("NumberFormat").format(n2),percent=share=>formatter("NumberFormat",{style:"percen\
 t"}).format(share);function discount(price,value){let share=price<value?Math.round(100-100*price/value):0;return share<=
-0||share>=100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var dayAndTime={month:"short",day:"numeric",
-hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
-DAY=864e5,moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(time)),stamp=time=>formatter("DateTimeForm\
-at",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2){let at=new Date(time);return formatter(
-"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("Dat\
-eTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===
+0||share>=100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var year="numeric",dayAndTime={month:"short",
+day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,
+...hourOfDay}=timeOfDay,DAY=864e5,sameYear=(a2,b2)=>a2.getFullYear()===b2.getFullYear();function moment(time){let at=new Date(
+time);return sameYear(at,new Date(now()))?formatter("DateTimeFormat",dayAndTime).format(at):stamp(at)}var stamp=time=>formatter(
+"DateTimeFormat",{year,...dayAndTime}).format(new Date(time));function hour(time,now2){let at=new Date(time),away=Math.abs(
+at-now2);if(away<DAY)return formatter("DateTimeFormat",hourOfDay).format(at);let far=away>30*DAY&&!sameYear(at,new Date(
+now2));return formatter("DateTimeFormat",{month,day,...far?{year}:hourOfDay}).format(at)}var clockTime=time=>formatter("\
+DateTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===
 0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
 s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
 DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.
@@ -674,7 +676,7 @@ stockBar,"value",claimed);let words={claimed:percent(share),left:number(v2.stock
 "reserved":alone?"claimedLeft":"claimed";text(stockText,t(`store.${state2==="upcoming"?"units":name2}`,words))}function showTime(v2,state2,now2,other){
 let until=other?.at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??
 state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.
-label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),over?text(time,until<=now2?moment(until):
+label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),over?text(time,until<=now2?hour(until,now2):
 ""):text(time,far?hour(until,now2):left(until-now2,!!other))}function showAction(a2){let focused=document.activeElement===
 button||document.activeElement===link2;text(label,a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,
 "data-busy",a2.busy),attr(button,"data-do",a2.ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(
