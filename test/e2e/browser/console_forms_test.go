@@ -66,7 +66,11 @@ func editsKept(t *testing.T, c *scene) {
 	require.Equal(t, "second", changed["title"])
 	require.Equal(t, "half written", changed["rules"])
 
-	// Leaving the page discards the input.
+	// Leaving the page discards the input. A reload asks before.
+	v.fill("change", "title", "third")
+	v.do(chromedp.Reload())
+	require.EqualValues(t, 1, v.questions.Load())
+	v.until(`document.querySelector("form[data-form=change]")`)
 	v.fill("change", "title", "third")
 	v.system("/console/audit")
 	v.reads("h1", "Audit log")

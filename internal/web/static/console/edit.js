@@ -35,7 +35,7 @@ function editor(v, shops, changed) {
   const status = statusLine();
   let saved = v;
   const f = form({
-    name: "change", label: t("sale.save"), changes: true, check: (...input) => validate(saved)(...input), status, groups: groups(),
+    name: "change", label: t("sale.save"), changes: true, asks: true, check: (...input) => validate(saved)(...input), status, groups: groups(),
     fields: fields(v, shops, () => v.currency),
     work: async (values) => {
       if (Object.keys(values).length === 0) return status.show(t("sale.same"));

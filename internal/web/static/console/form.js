@@ -192,11 +192,16 @@ export function forget() {
   forms = new Map();
 }
 
+// A reload, or a page of another site, would discard the edits as well. The browser words the question.
+addEventListener("beforeunload", (event) => {
+  if ([...forms.values()].some((form) => form.asks && form.edited().length > 0)) event.preventDefault();
+});
+
 // form creates a form. Options: `fields`; `label` and `kind` of its button; `name`, its data-form; `check(values, form)`,
 // which returns {field: sentence} for values that do not fit together; `work(values, form)`, which sends the values. With
 // `changes` these are those of edited fields only; check receives all. `groups` are {name, title, folded}: a field belongs to
-// the one that its `group` names. `status` is a statusLine, which ends with the next attempt.
-export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [], status = null, groups = null }) {
+// the one that its `group` names. `asks` means that its edits are not lost without a question. `status` is a statusLine, which ends with the next attempt.
+export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [], status = null, groups = null, asks = false }) {
   const all = new Map(fields.map((def) => [def.name, field(def)]));
   const out = errorBox();
   const send = h("button", { type: "submit", class: kind, "data-do": name, onclick: once }, label);
@@ -264,7 +269,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
   }));
 
   const api = {
-    element, out,
+    element, out, asks,
     value: (field) => all.get(field)?.input.value,
     // parsed returns what a field would send; undefined if its input is invalid, or empty without a value for that.
     parsed(field) {

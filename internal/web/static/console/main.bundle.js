@@ -407,22 +407,23 @@ function parse(){control?.uploading&&reject("picture.wait");let raw=kind.clean?.
 let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){control?.refresh(),explain2()},changed:()=>input.
 value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.cloneNode(!0);scratch.value=value;let normalized=scratch.
 value;input.value===initial&&initial!==normalized&&(input.value=normalized),initial=normalized},read(){return asRead=input.
-value,parse()}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",
-check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,
-field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"data-do":name,onclick:once},label),element=h("f\
-orm",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),...children,status?.element,out.element,
-h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fields"},...[...all2.values()].filter(f=>!g.
-name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",{"data-group":g.name},h("summary",{},g.
-title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){for(let f of all2.values())
-f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;for(let[field2,
-f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}function read(){
+value,parse()}}}var forms=new Map;function forget(){forms=new Map}addEventListener("beforeunload",event=>{[...forms.values()].
+some(form2=>form2.asks&&form2.edited().length>0)&&event.preventDefault()});function form({name,fields:fields3,label,kind="\
+primary",check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null,asks=!1}){let all2=new Map(fields3.map(
+def=>[def.name,field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"data-do":name,onclick:once},label),
+element=h("form",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),...children,status?.element,
+out.element,h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fields"},...[...all2.values()].filter(
+f=>!g.name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",{"data-group":g.name},h("summary",
+{},g.title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){for(let f of all2.
+values())f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;for(let[
+field2,f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}function read(){
 let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();if(value===void 0)
 continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof InvalidInput))
 throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener(
 "submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(values,api)}catch(problem){
 let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("\
 form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,
-value:field2=>all2.get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){if(!(err instanceof
+asks,value:field2=>all2.get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){if(!(err instanceof
 InvalidInput))throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
 for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.
 values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(
@@ -479,15 +480,15 @@ h("a",{href:`/console/shops/${s.id}`},s.name):s.name},...["area","address","open
 cell:s=>s[name]||"–"})),{label:t("shop.id"),number:!0,cell:s=>s.id}],read:pages2("/shops")});root2.replaceChildren(...[
 head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&section(t("shops.new"),make(shops.load)),shops.element].filter(
 Boolean)),shops.load()}function make(created){let post=intents({lasting:!0}),status=statusLine(),f=form({name:"shop",label:t(
-"shops.create"),fields:fieldsOf(null),status,work:async values=>{if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.
-name))return;let shop2=await post("/admin/shops",values);f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});
-return f.element}function one(root2,id2){let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("voucher.sh\
-op_id")),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"lin\
-k"},t("shops.back"))),out.element,place),reading(out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)return;text(title,
-shop2.name);let f=form({name:"shop",label:t("sale.save"),fields:fieldsOf(shop2),changes:!0,status,work:async values=>{if(Object.
-keys(values).length===0)return status.show(t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});
-f.markSaved(Object.keys(values)),text(title,changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(
-t("shops.change"),f.element))})}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
+"shops.create"),fields:fieldsOf(null),status,asks:!0,work:async values=>{if(!await confirmAnother(post,"/admin/shops",values,
+open3=>open3.name))return;let shop2=await post("/admin/shops",values);f.clear(),status.show(t("shops.created",{name:shop2.
+name})),await created()}});return f.element}function one(root2,id2){let out=errorBox(),status=statusLine(),title=h("h1",
+{tabindex:-1},t("voucher.shop_id")),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:"\
+/console/shops",class:"link"},t("shops.back"))),out.element,place),reading(out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)
+return;text(title,shop2.name);let f=form({name:"shop",label:t("sale.save"),fields:fieldsOf(shop2),changes:!0,asks:!0,status,
+work:async values=>{if(Object.keys(values).length===0)return status.show(t("sale.same"));let changed=await patchMine(`/a\
+dmin/shops/${id2}`,{body:values});f.markSaved(Object.keys(values)),text(title,changed.name),status.show(t("sale.saved"))}});
+place.replaceChildren(section(t("shops.change"),f.element))})}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
 sub"}),element=section(t("sale.preview"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
@@ -564,31 +565,31 @@ null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??
 t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
 reset(valuesOf(v2)),card.update()},edited:()=>[edit,units2].some(f=>f?.edited().length>0),focus:field2=>field2==="stock"?
 units2?.focus("delta"):edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){let status=statusLine(),
-saved=v,f=form({name:"change",label:t("sale.save"),changes:!0,check:(...input)=>validate(saved)(...input),status,groups:groups(),
-fields:fields2(v,shops,()=>v.currency),work:async values=>{if(Object.keys(values).length===0)return status.show(t("sale.\
-same"));let ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();await confirmPrice(v,values)&&
-(ends&&!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end"))||(saved=await patchMine(`/admin/vouchers/${v.
-id}`,{body:body(values,f)}),f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"\
-sale.savedDraft"))))}});return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,
-status}=await getMine(`/vouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(
-n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t("sale.priceNote"))}function stock(v,changed){
-let post=intents({lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),open3=h("p",{class:"note","data-\
-open":!0}),showOpen=()=>{let body2=post.open(path);text(open3,body2?t("sale.open",body2):""),show(open3,body2)},f=form({
-name:"stock",label:t("sale.apply"),children:[open3],status,fields:[{name:"delta",kind:"whole",label:t("sale.delta"),note:t(
-"sale.deltaNote"),required:!0,min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),note:t("sa\
-le.reasonNote"),required:!0,max:255}],check:values=>values.delta===0?{delta:t("form.zero")}:{},work:async values=>{if(!await confirmAnother(
-post,path,values,open4=>`${open4.delta}, ${open4.reason}`))return;if(values.delta<0){let{stock:free}=await getMine(`/vou\
-chers/${v.id}`);if(free+values.delta<0)return f.showErrors({delta:t("sale.free",{n:number(free)})});if(!await confirm(t(
-"sale.sure.take",{n:number(-values.delta),title:v.title}),t("sale.apply")))return}let saved=await post(path,values).finally(
-showOpen).catch(async problem=>{if(problem.code!=="invalid_state"||values.delta>0)throw problem;let current2=await getMine(
-`/vouchers/${v.id}`);changed(current2),f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),
-changed(saved),status.show(t("sale.stockUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===
-0&&f.write(Object.entries(post.open(path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sa\
-le.change")),out=errorBox(),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/consol\
-e/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers/${id2}`),
-all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{text(title,
-changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).
-get("field"))})}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let query2=new URLSearchParams(
+saved=v,f=form({name:"change",label:t("sale.save"),changes:!0,asks:!0,check:(...input)=>validate(saved)(...input),status,
+groups:groups(),fields:fields2(v,shops,()=>v.currency),work:async values=>{if(Object.keys(values).length===0)return status.
+show(t("sale.same"));let ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();await confirmPrice(
+v,values)&&(ends&&!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end"))||(saved=await patchMine(`/admin/vo\
+uchers/${v.id}`,{body:body(values,f)}),f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sa\
+le.saved":"sale.savedDraft"))))}});return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;
+let{pay_value:now2,status}=await getMine(`/vouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,
+price].map(n=>money(n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t(
+"sale.priceNote"))}function stock(v,changed){let post=intents({lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),
+open3=h("p",{class:"note","data-open":!0}),showOpen=()=>{let body2=post.open(path);text(open3,body2?t("sale.open",body2):
+""),show(open3,body2)},f=form({name:"stock",label:t("sale.apply"),children:[open3],status,fields:[{name:"delta",kind:"wh\
+ole",label:t("sale.delta"),note:t("sale.deltaNote"),required:!0,min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"text",
+label:t("sale.reason"),note:t("sale.reasonNote"),required:!0,max:255}],check:values=>values.delta===0?{delta:t("form.zer\
+o")}:{},work:async values=>{if(!await confirmAnother(post,path,values,open4=>`${open4.delta}, ${open4.reason}`))return;if(values.
+delta<0){let{stock:free}=await getMine(`/vouchers/${v.id}`);if(free+values.delta<0)return f.showErrors({delta:t("sale.fr\
+ee",{n:number(free)})});if(!await confirm(t("sale.sure.take",{n:number(-values.delta),title:v.title}),t("sale.apply")))return}
+let saved=await post(path,values).finally(showOpen).catch(async problem=>{if(problem.code!=="invalid_state"||values.delta>
+0)throw problem;let current2=await getMine(`/vouchers/${v.id}`);changed(current2),f.showErrors({delta:t("sale.free",{n:number(
+current2.stock)})})});saved&&(f.clear(),changed(saved),status.show(t("sale.stockUpdated",{n:number(saved.stock)})))}});return post.
+open(path)&&f.edited().length===0&&f.write(Object.entries(post.open(path))),showOpen(),f}function mount3(root2,id2){let title=h(
+"h1",{tabindex:-1},t("sale.change")),out=errorBox(),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,
+h("a",{href:`/console/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(
+`/vouchers/${id2}`),all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,
+changed=>{text(title,changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(
+location.search).get("field"))})}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let query2=new URLSearchParams(
 location.search),status=states.includes(query2.get("status"))?query2.get("status"):"",order=query2.get("order_id")??"",filter=form(
 {name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t("voucher.state"),options:[
 "all",...states].map(s=>[s,t(`events.status.${s}`)]),value:status||"all"},{name:"order_id",kind:"id",label:t("orders.one"),
@@ -1441,11 +1442,11 @@ from=new URLSearchParams(location.search).get("from"),out=errorBox(),place=h("di
 root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/console/sales",class:"link"},t("sal\
 es.back"))),out.element,place),reading(out,()=>Promise.all([all(),from&&getMine(`/vouchers/${from}`)])).then(found=>{if(!found)
 return place.replaceChildren();let[shops,copied]=found,values=copied?copyOf(copied):{},f=form({name:"make",label:t("sale\
-s.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.parsed("currency")).map(field2=>({...field2,
-value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(values2,f),status:"draft"};if(!await confirmAnother(
-post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post("/admin/vouchers",voucher);f.clear(),goFrom(
-"/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.parsed("currency"),stock:()=>f.parsed(
-"stock")??0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.element))})}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
+s.save"),check:validate(null),groups:groups(),asks:!0,fields:fields2(null,shops,()=>f.parsed("currency")).map(field2=>({
+...field2,value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(values2,f),status:"draft"};
+if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post("/admin/vouche\
+rs",voucher);f.clear(),goFrom("/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.parsed(
+"currency"),stock:()=>f.parsed("stock")??0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.element))})}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
 v",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){let element=h(
 "ul",{class:"invariants"}),announced=new Map;return{element,set(all2){element.children.length!==all2.length&&element.replaceChildren(
 ...all2.map(empty)),all2.forEach((v,i)=>{let li=element.children[i],word=v.ok===null?"unknown":v.ok?"holds":"broken",name=has(

@@ -117,7 +117,7 @@ export function make(root) {
     const [shops, copied] = found;
     const values = copied ? copyOf(copied) : {};
     const f = form({
-      name: "make", label: t("sales.save"), check: validate(null), groups: groups(),
+      name: "make", label: t("sales.save"), check: validate(null), groups: groups(), asks: true,
       fields: fields(null, shops, () => f.parsed("currency")).map((field) => ({ ...field, value: values[field.name] ?? field.value })),
       work: async (values) => {
         const voucher = { ...body(values, f), status: "draft" };

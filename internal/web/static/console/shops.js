@@ -43,7 +43,7 @@ function make(created) {
   const post = intents({ lasting: true });
   const status = statusLine();
   const f = form({
-    name: "shop", label: t("shops.create"), fields: fieldsOf(null), status,
+    name: "shop", label: t("shops.create"), fields: fieldsOf(null), status, asks: true,
     work: async (values) => {
       if (!(await confirmAnother(post, "/admin/shops", values, (open) => open.name))) return;
       const shop = await post("/admin/shops", values);
@@ -66,7 +66,7 @@ export function one(root, id) {
     if (!shop) return;
     text(title, shop.name);
     const f = form({
-      name: "shop", label: t("sale.save"), fields: fieldsOf(shop), changes: true, status,
+      name: "shop", label: t("sale.save"), fields: fieldsOf(shop), changes: true, asks: true, status,
       work: async (values) => {
         if (Object.keys(values).length === 0) return status.show(t("sale.same"));
         const changed = await patchMine(`/admin/shops/${id}`, { body: values });
