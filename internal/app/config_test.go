@@ -161,8 +161,7 @@ func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 	cfg := safeConfig()
 	cfg.MySQLDSN, cfg.RedisAddrs, cfg.Unsafe, cfg.CodeURL = "", nil, nil, ""
 	cfg.RateLimit, cfg.PaymentSecret, cfg.Proxies, cfg.OpsAddr, cfg.AdminPhones = "off", "x", []string{"0.0.0.0/0"}, ":9090", nil
-	log := env.Must(refusal(t, cfg))(t)
-	require.Empty(t, log)
+	require.Empty(t, env.Must(refusal(t, cfg))(t))
 }
 
 // TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error, as is a folder
@@ -173,16 +172,14 @@ func TestSigningSecretIsPersisted(t *testing.T) {
 	first := env.Must(SigningSecrets(cfg))(t)
 	require.GreaterOrEqual(t, len(first.Signer()), auth.MinSecret)
 
-	again := env.Must(SigningSecrets(cfg))(t)
-	require.Equal(t, first, again)
+	require.Equal(t, first, env.Must(SigningSecrets(cfg))(t))
 
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.DataDir, SecretFile), []byte("short"), 0o600))
 	_, err := SigningSecrets(cfg)
 	require.ErrorContains(t, err, "at least 32")
 
 	cfg.DataDir = strings.Repeat("x", 300)
-	_, err = SigningSecrets(cfg)
-	require.ErrorContains(t, err, "cannot create the folder")
+	env.Fails(SigningSecrets(cfg))(t, "cannot create the folder")
 }
 
 const (

@@ -85,7 +85,7 @@ func only(id int64) []int64 {
 	return []int64{id}
 }
 
-// order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
+// foundOrder returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
 func (a *api) foundOrder(c *gin.Context) (service.FoundOrder, error) {
 	id, err := pathID(c)
 	if err != nil {

@@ -266,8 +266,7 @@ func TestOrderKeepsWhatWasBought(t *testing.T) {
 		export := decode[struct{ Orders []describedOrder }](buyer.get("/api/v1/me/export").want(http.StatusOK))
 		require.Equal(t, says, export.Orders[0].boughtView)
 
-		one := admin.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
-		require.Equal(t, says, decode[boughtView](one))
+		require.Equal(t, says, decode[boughtView](admin.get("/api/v1/admin/orders/"+o.ID).want(http.StatusOK)))
 		found := decode[listView[describedOrder]](admin.get("/api/v1/admin/orders?voucher_id=" + v.ID).want(http.StatusOK))
 		require.Equal(t, says, found.Items[0].boughtView)
 		row := admin.get("/api/v1/admin/orders.csv").file()[0]

@@ -358,8 +358,8 @@ func (a *api) writeChanged(c *gin.Context, v domain.Voucher, err error) error {
 	return writeOK(c, a.voucher(&v), err)
 }
 
-// publish publishes a draft. Repeating it has no effect, so it needs no claim.
 func (a *api) publish(c *gin.Context, _ *domain.Claim, id int64) error {
+	// Repeating it has no effect, so it needs no claim.
 	v, err := a.Vouchers.Publish(c.Request.Context(), adminOf(c), id)
 	return a.writeChanged(c, v, err)
 }

@@ -362,8 +362,7 @@ func TestFindOrdersPages(t *testing.T) {
 			}
 			require.Equal(t, want, got, "%+v", f)
 		}
-		_, err := s.FindOrders(t.Context(), service.SearchQuery{Status: domain.OrderPaid, Page: domain.Page{Before: 777, Limit: 3}})
-		require.ErrorAs(t, err, new(*domain.InvalidError))
+		env.Fails(s.FindOrders(t.Context(), service.SearchQuery{Status: domain.OrderPaid, Page: domain.Page{Before: 777, Limit: 3}}))(t, new(*domain.InvalidError))
 	})
 }
 
@@ -574,8 +573,7 @@ func TestCloseExpiredKeepsOtherTimes(t *testing.T) {
 		require.NoError(t, paid.Update("paid_at", now).Error)
 		require.Len(t, closeExpired(t, s, 10), 3)
 		for id := range int64(3) {
-			o := env.Must(s.Order(t.Context(), 0, 1+id))(t)
-			require.Equal(t, id == 0, o.PaidAt != nil, 1+id)
+			require.Equal(t, id == 0, env.Must(s.Order(t.Context(), 0, 1+id))(t).PaidAt != nil, 1+id)
 		}
 	})
 }

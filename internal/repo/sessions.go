@@ -213,12 +213,12 @@ func revokeOfUser(tx *gorm.DB, userID int64, now time.Time) ([]string, error) {
 	return ids, revokeAll(tx, ids, now)
 }
 
-// revokeAll ends sessions. Their rows expire at once, so that they are purged.
 func revokeAll(tx *gorm.DB, ids []string, now time.Time) error {
 	if len(ids) == 0 {
 		return nil
 	}
 
+	// The rows expire at once, so that they are purged.
 	err := tx.Model(&sessionRow{}).Where("id IN ? AND revoked_at IS NULL", ids).
 		Updates(map[string]any{"revoked_at": now, "expires_at": now}).Error
 	if err != nil {

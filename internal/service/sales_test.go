@@ -131,8 +131,7 @@ func TestSalesExpire(t *testing.T) {
 
 			changed.Store(true)
 			time.Sleep(time.Second)
-			v := env.Must(s.Get(t.Context(), 1))(t)
-			require.Equal(t, testNow, v.Sale.EndAt)
+			require.Equal(t, testNow, env.Must(s.Get(t.Context(), 1))(t).Sale.EndAt)
 		}
 	})
 }
@@ -171,8 +170,7 @@ func TestSalesWithoutDatabase(t *testing.T) {
 				s.Forget(1)
 			}
 			for range 3 {
-				v := env.Must(s.Get(t.Context(), 1))(t)
-				require.Equal(t, int64(5), v.Sale.Stock)
+				require.Equal(t, int64(5), env.Must(s.Get(t.Context(), 1))(t).Sale.Stock)
 			}
 			if name == "fails" {
 				env.Fails(s.Get(t.Context(), 2))(t, domain.ErrUnavailable, "a sale without a snapshot")

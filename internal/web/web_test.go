@@ -85,8 +85,7 @@ func body(t *testing.T, r *http.Response) string {
 		z := env.Must(gzip.NewReader(r.Body))(t)
 		in = z
 	}
-	text := env.Must(io.ReadAll(in))(t)
-	return string(text)
+	return string(env.Must(io.ReadAll(in))(t))
 }
 
 var refers = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+)"`)
@@ -498,8 +497,7 @@ func TestBundlesAreCurrent(t *testing.T) {
 		require.True(t, string(want) == string(current), "%s is out of date: run go generate ./internal/web", name)
 	}
 
-	have := env.Must(fs.Glob(root.FS(), "*/*.bundle.js"))(t)
-	require.Len(t, have, len(mains))
+	require.Len(t, env.Must(fs.Glob(root.FS(), "*/*.bundle.js"))(t), len(mains))
 }
 
 // bundle returns one module with everything that the module main imports. Comments and white space are left out, statements are

@@ -128,8 +128,7 @@ func TestCounterMasterDown(t *testing.T) {
 			s = s.In(lane)
 			rdb := cluster.Client(t).(*redis.ClusterClient)
 			masterOf := func(key string) string {
-				master := env.Must(rdb.MasterForKey(t.Context(), key))(t)
-				return master.Options().Addr
+				return env.Must(rdb.MasterForKey(t.Context(), key))(t).Options().Addr
 			}
 			counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
 			down := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == masterOf(counter) })

@@ -145,8 +145,7 @@ func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	require.Contains(t, s.Exits(t, 1, "seed", "--users", "2", "--tokens", "-"), "--force")
 	out := s.Exits(t, 0, "seed", "--users", "2", "--tokens", "-", "--force")
 	require.Equal(t, 2, strings.Count(out, ",ey"), out)
-	p := demo.Serve(t)
-	require.Equal(t, []string{"seed --force 2 users"}, p.Commands(t))
+	require.Equal(t, []string{"seed --force 2 users"}, demo.Serve(t).Commands(t))
 }
 
 // TestRushCommand runs the command of the README with each source of buyers: seeded, simulated by

@@ -354,8 +354,7 @@ func TestRoomTickets(t *testing.T) {
 	require.Equal(t, uint32(12), again.Lobby.Number, "a new place is at the end")
 	refused(http.MethodGet, left.Token, sale, left.Ticket)
 
-	out := verifyRoom(t, s, sale)
-	require.Regexp(t, `places +13\n`, out)
+	require.Regexp(t, `places +13\n`, verifyRoom(t, s, sale))
 	s.Exec(t, "INSERT INTO room_log (voucher_id, seq, kind, at, data) VALUES ("+sale+", 900, 1, '2026-11-11 12:00:00', x'00')")
 	require.Contains(t, s.Exits(t, rig.ExitViolation, "room", "verify", "--voucher", sale), "is missing")
 	s.Exits(t, rig.ExitUnchecked, "room", "verify", "--voucher", "999")

@@ -483,8 +483,7 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 
 		p := s.Serve(t)
 		require.Equal(t, first.Order(), p.Do(t, keyed).Order(), "the key has its order")
-		o := env.Must(p.Order(t.Context(), tokens[1], cancelled))(t)
-		require.Equal(t, "cancelled", o.Status)
+		require.Equal(t, "cancelled", env.Must(p.Order(t.Context(), tokens[1], cancelled))(t).Status)
 		p.Must(t, rig.Post("/auth/refresh", "", map[string]any{"refresh_token": refresh}))
 
 		c := rig.BuyersOf(sale, 20, tokens, p)

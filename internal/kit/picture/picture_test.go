@@ -192,8 +192,7 @@ func TestConversionEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Convert(ctx, asJPEG(t, noise(20, 20)), time.Time{})
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(Convert(ctx, asJPEG(t, noise(20, 20)), time.Time{}))(t, domain.ErrUnavailable)
 }
 
 var (
@@ -260,8 +259,7 @@ func withChunk(file []byte, kind, data string) []byte {
 func converted(t *testing.T, file []byte) image.Image {
 	t.Helper()
 	p := env.Must(Convert(t.Context(), file, time.Time{}))(t)
-	shown := env.Must(jpeg.Decode(bytes.NewReader(p.JPEG)))(t)
-	return shown
+	return env.Must(jpeg.Decode(bytes.NewReader(p.JPEG)))(t)
 }
 
 // requireColor checks a pixel of a JPEG picture, whose colours are not exact.
@@ -353,8 +351,7 @@ func uniformProgressive(t *testing.T) []byte {
 		"JjU9GWQIo6CQkISohL6UlH6yk4VTMsng/yEGQQ4mBiYGZkYlBiZBRmZBxv9HGERAjkQFIFFGTNFbDDzMjAxMAswCDJh6RsEoGEkAlEcE0HPBAWAe4QDmHEZWJgZ2" +
 		"kApBdBULwCqYGRntGRnk8ahgQqjAaQubPdQW3O6wVwSqgOZbBmagjMBozI2CkZ5v8eRKAYK5UoBArgSpYP9/EwASZF9x"
 	r := env.Must(zlib.NewReader(strings.NewReader(unbase64(compressed))))(t)
-	file := env.Must(io.ReadAll(r))(t)
-	return file
+	return env.Must(io.ReadAll(r))(t)
 }
 
 // interlaced returns an interlaced PNG file of 512 × 512 transparent pixels.
@@ -378,8 +375,7 @@ func inspected(t *testing.T, file []byte) parts {
 	t.Helper()
 	f := formatOf(file)
 	header := env.Must(f.config(bytes.NewReader(file)))(t)
-	found := env.Must(f.inspect(file, header))(t)
-	return found
+	return env.Must(f.inspect(file, header))(t)
 }
 
 // TestMemoryOfDecoders: a decoder allocates no more than is expected from the header, and a little that does not depend on

@@ -48,18 +48,18 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 		err  error
 		runs int
 	}{
-		"deadlock":                      {&mysqldriver.MySQLError{Number: erLockDeadlock}, many},
-		"table altered meanwhile":       {&mysqldriver.MySQLError{Number: erTableChanged}, many},
-		"Galera without a majority":     {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
-		"read-only server":              {driver.ErrBadConn, 2}, // see RejectReadOnly
-		"a right that was revoked":      {&mysqldriver.MySQLError{Number: erNoRight}, 2},
-		"binary log of statements":      {&mysqldriver.MySQLError{Number: erBinlogFormat}, 2},
-		"lock wait":                     {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
-		"lost connection":               {mysqldriver.ErrInvalidConn, 1},
-		"COMMIT without an answer":      {&commitError{driver.ErrBadConn}, 1},
-		"COMMIT with a conflict":        {&commitError{&mysqldriver.MySQLError{Number: erGroupRollback}}, many},
-		"COMMIT without a majority":     {&commitError{&mysqldriver.MySQLError{Number: erUnknownCommand}}, 1},
-		"COMMIT with an error":          {&commitError{&mysqldriver.MySQLError{Number: 1180}}, 1},
+		"deadlock":                  {&mysqldriver.MySQLError{Number: erLockDeadlock}, many},
+		"table altered meanwhile":   {&mysqldriver.MySQLError{Number: erTableChanged}, many},
+		"Galera without a majority": {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
+		"read-only server":          {driver.ErrBadConn, 2}, // see RejectReadOnly
+		"a right that was revoked":  {&mysqldriver.MySQLError{Number: erNoRight}, 2},
+		"binary log of statements":  {&mysqldriver.MySQLError{Number: erBinlogFormat}, 2},
+		"lock wait":                 {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
+		"lost connection":           {mysqldriver.ErrInvalidConn, 1},
+		"COMMIT without an answer":  {&commitError{driver.ErrBadConn}, 1},
+		"COMMIT with a conflict":    {&commitError{&mysqldriver.MySQLError{Number: erGroupRollback}}, many},
+		"COMMIT without a majority": {&commitError{&mysqldriver.MySQLError{Number: erUnknownCommand}}, 1},
+		"COMMIT with an error":      {&commitError{&mysqldriver.MySQLError{Number: 1180}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -83,8 +83,7 @@ func (r *rig) reserve(first int64, n int) {
 		}
 	}
 	w := domain.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
-	results := r.gate.Reserve(r.t.Context(), voucher, w, as)
-	require.Equal(r.t, make([]error, n), results)
+	require.Equal(r.t, make([]error, n), r.gate.Reserve(r.t.Context(), voucher, w, as))
 }
 
 // reserveApart queues orders first..first+n-1, each in an entry of its own.
@@ -239,8 +238,7 @@ func TestRefusalsAreSettled(t *testing.T) {
 		for order, failed := range map[int64]string{
 			2: "sold_out", 3: "duplicate_order", 4: "internal", 5: "idempotency_mismatch", 6: "entry_required",
 		} {
-			ticket := env.Must(r.gate.Ticket(t.Context(), order, order, voucher))(t)
-			require.Equal(t, failed, ticket.Failed)
+			require.Equal(t, failed, env.Must(r.gate.Ticket(t.Context(), order, order, voucher))(t).Failed)
 			require.Equal(t, 1, r.commitCalls(order))
 		}
 		r.requireLevel(admission.Level{Stock: 9, Held: 1})
@@ -551,8 +549,7 @@ func TestLostEntryIsAcknowledged(t *testing.T) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 1)
 		r.reserve(2, 1)
-		messages := r.deliver("dead")
-		require.NoError(t, rdb.XDel(t.Context(), r.stream(), messages[1].ID).Err())
+		require.NoError(t, rdb.XDel(t.Context(), r.stream(), r.deliver("dead")[1].ID).Err())
 		r.start(r.config("a", r.commit))
 		r.settled()
 		require.Equal(t, 1, r.commitCalls(1))
@@ -568,8 +565,7 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 	r := newRig(t, rdb, 10)
 	ctx := t.Context()
 	r.reserve(1, 1)
-	messages := r.deliver("gone")
-	require.NoError(t, rdb.XAck(ctx, r.stream(), admission.Group, messages[0].ID).Err())
+	require.NoError(t, rdb.XAck(ctx, r.stream(), admission.Group, r.deliver("gone")[0].ID).Err())
 	r.reserve(2, 1)
 	r.reserve(3, 1)
 	r.deliver("stuck") // idle too, but with pending entries
@@ -654,8 +650,7 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 		cfg.MinIdle = time.Hour // these workers claim nothing
 		stop := r.start(cfg)
 		r.until("all are entries of their own", func() bool { return r.level().Backlog == 20 && len(r.pending()) == 20 })
-		ticket := env.Must(r.gate.Ticket(t.Context(), 3, 3, voucher))(t)
-		require.Empty(t, ticket.Failed)
+		require.Empty(t, env.Must(r.gate.Ticket(t.Context(), 3, 3, voucher))(t).Failed)
 		require.Equal(t, 1, r.commitCalls(3), "it is not tried before it is claimed")
 
 		stop()

@@ -356,8 +356,7 @@ func publishInBrowser(t *testing.T, c *scene) {
 func lasts(t *testing.T, voucher map[string]any) time.Duration {
 	t.Helper()
 	begin := env.Must(time.Parse(time.RFC3339, voucher["begin_at"].(string)))(t)
-	end := env.Must(time.Parse(time.RFC3339, voucher["end_at"].(string)))(t)
-	return end.Sub(begin)
+	return env.Must(time.Parse(time.RFC3339, voucher["end_at"].(string)))(t).Sub(begin)
 }
 
 // unusualVouchers changes the demo's voucher that is not a flash sale, and what no checklist would have accepted, which was
