@@ -19,8 +19,8 @@ coarse=fresh,samples.length>8&&samples.shift()}function dropContradicted(fresh,s
 s.offset+slept(s)-fresh.offset)<=(s.rtt+fresh.rtt)/2+slack)}function slept(sample){let ms=Date.now()-performance.now()-sample.
 device;return ms>1e3?ms:0}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)s.rtt<=
 best.rtt&&(best=s);return performance.now()+best.offset+slept(best)}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,discount:()=>discount,duration:()=>duration,
-has:()=>has,hour:()=>hour,language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,
-money:()=>money,number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+has:()=>has,hour:()=>hour,language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,money:()=>money,
+number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency2=>PLACES[currency2]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
 emit(...args){for(let listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();let timer2=setTimeout(done,ms);function done(){clearTimeout(timer2),removeEventListener(
@@ -45,19 +45,17 @@ currency",currency:code,currencyDisplay,...decimals}).format(amount3/unit);retur
 format(share);function discount(price,value){let share=price<value?Math.round(100-100*price/value):0;return share<=0||share>=
 100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var year="numeric",dayAndTime={month:"short",day:"nume\
 ric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
-DAY=864e5,sameYear=(a,b)=>a.getFullYear()===b.getFullYear();function moment(time3){let at=new Date(time3);return sameYear(
-at,new Date(now()))?formatter("DateTimeFormat",dayAndTime).format(at):stamp(at)}var stamp=time3=>formatter("DateTimeForm\
-at",{year,...dayAndTime}).format(new Date(time3));function hour(time3,now2){let at=new Date(time3),away=Math.abs(at-now2);
-if(away<DAY)return formatter("DateTimeFormat",hourOfDay).format(at);let far=away>30*DAY&&!sameYear(at,new Date(now2));return formatter(
-"DateTimeFormat",{month,day,...far?{year}:hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).
-format(time3);function duration(seconds){let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===0?t("time\
-.seconds",{s:rest}):minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}
-var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat(
-"en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT",
-"UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(
-ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}:${two(all2%
-60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>0?t("tim\
-e.days",{days:days2,clock}):clock}var MOMENT=6e4;function explain(problem){if(problem.retryAfter>MOMENT)return t("error.wait",{at:hour(now()+problem.retryAfter,
+DAY=864e5,stamp=time3=>formatter("DateTimeFormat",{year,...dayAndTime}).format(new Date(time3));function hour(time3,now2){
+let at=new Date(time3),away=Math.abs(at-now2);if(away<DAY)return formatter("DateTimeFormat",hourOfDay).format(at);let far=away>
+30*DAY&&at.getFullYear()!==new Date(now2).getFullYear();return formatter("DateTimeFormat",{month,day,...far?{year}:hourOfDay}).
+format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);function duration(seconds){let minutes2=Math.
+floor(seconds/60),rest=seconds%60;return minutes2===0?t("time.seconds",{s:rest}):minutes2>=10||rest===0?t("time.minutes",
+{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?
+"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.
+formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone}\
+ (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.
+floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(
+Math.floor(all2/3600)%24)}:${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}var MOMENT=6e4;function explain(problem){if(problem.retryAfter>MOMENT)return t("error.wait",{at:hour(now()+problem.retryAfter,
 now())});let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
@@ -498,7 +496,7 @@ attr(image,"src",id2?`${BASE}/images/${id2}`:null),show(image,id2),show(blank,!i
 t("preview.untitled")),text(sub,form2.value("sub_title"));let pay=form2.parsed("pay_value"),value=form2.parsed("actual_v\
 alue")??0;text(price,pay===void 0?"–":money(pay,currency2())),text(worth,value>0?money(value,currency2()):""),text(off2,
 discount(pay,value)),show(off2,off2.textContent),text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");let begin=Date.
-parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(let event of[
+parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:stamp(begin)}))}for(let event of[
 "input","change"])form2.element.addEventListener(event,update);return update(),{element,update}}var beside=(main,aside)=>h(
 "div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
 let out=errorBox(),status=statusLine(),state=chip(""),list4=factList(),entry={};async function changed(body2,sentence){status.

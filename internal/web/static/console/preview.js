@@ -2,7 +2,7 @@
 
 import { BASE } from "../lib/api.js";
 import { attr, h, show, text } from "../lib/dom.js";
-import { discount, moment, money, number, t } from "../lib/i18n.js";
+import { discount, money, number, stamp, t } from "../lib/i18n.js";
 import { section } from "./parts.js";
 
 // preview returns the card of what a form contains; `currency` and `stock` are functions that return those of the sale.
@@ -39,7 +39,7 @@ export function preview(form, shops, { currency, stock }) {
     show(off, off.textContent);
     text(units, stock() > 0 ? t("preview.stock", { n: number(stock()) }) : "");
     const begin = Date.parse(form.value("begin_at"));
-    text(starts, Number.isNaN(begin) ? "" : t("preview.starts", { at: moment(begin) }));
+    text(starts, Number.isNaN(begin) ? "" : t("preview.starts", { at: stamp(begin) }));
   }
 
   for (const event of ["input", "change"]) form.element.addEventListener(event, update);

@@ -1,6 +1,5 @@
 // Texts, numbers and times in the visitor's language: the one chosen on the page, which is remembered, or the browser's.
 
-import * as clock from "./clock.js";
 import { digits } from "./currency.js";
 import { topic } from "./events.js";
 import { forAll } from "./storage.js";
@@ -89,15 +88,7 @@ const { month, day, ...timeOfDay } = dayAndTime;
 const { second, ...hourOfDay } = timeOfDay;
 const DAY = 86_400_000; // ms
 
-const sameYear = (a, b) => a.getFullYear() === b.getFullYear();
-
-// moment formats a server time in the visitor's time zone, with the year if that is another one.
-export function moment(time) {
-  const at = new Date(time);
-  return sameYear(at, new Date(clock.now())) ? formatter("DateTimeFormat", dayAndTime).format(at) : stamp(at);
-}
-
-// stamp formats a time with the year.
+// stamp formats a server time in the visitor's time zone.
 export const stamp = (time) => formatter("DateTimeFormat", { year, ...dayAndTime }).format(new Date(time));
 
 // hour formats a time in little room: 14:00, or Dec 1, 14:00 if that is a day away from `now`, or Mar 1, 2027 if it is a month
@@ -106,7 +97,7 @@ export function hour(time, now) {
   const at = new Date(time);
   const away = Math.abs(at - now);
   if (away < DAY) return formatter("DateTimeFormat", hourOfDay).format(at);
-  const far = away > 30 * DAY && !sameYear(at, new Date(now));
+  const far = away > 30 * DAY && at.getFullYear() !== new Date(now).getFullYear();
   return formatter("DateTimeFormat", { month, day, ...(far ? { year } : hourOfDay) }).format(at);
 }
 

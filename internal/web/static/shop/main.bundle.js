@@ -19,8 +19,8 @@ coarse=fresh,samples.length>8&&samples.shift()}function dropContradicted(fresh,s
 s2.offset+slept(s2)-fresh.offset)<=(s2.rtt+fresh.rtt)/2+slack)}function slept(sample){let ms=Date.now()-performance.now()-
 sample.device;return ms>1e3?ms:0}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s2 of samples)
 s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset+slept(best)}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,discount:()=>discount,duration:()=>duration,
-has:()=>has,hour:()=>hour,language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,
-money:()=>money,number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+has:()=>has,hour:()=>hour,language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,money:()=>money,
+number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency=>PLACES[currency]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
 emit(...args){for(let listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();let timer3=setTimeout(done2,ms);function done2(){clearTimeout(timer3),removeEventListener(
@@ -46,19 +46,17 @@ rrency",currency:code,currencyDisplay,...decimals}).format(amount/unit);return c
 t"}).format(share);function discount(price,value){let share=price<value?Math.round(100-100*price/value):0;return share<=
 0||share>=100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var year="numeric",dayAndTime={month:"short",
 day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,
-...hourOfDay}=timeOfDay,DAY=864e5,sameYear=(a2,b2)=>a2.getFullYear()===b2.getFullYear();function moment(time){let at=new Date(
-time);return sameYear(at,new Date(now()))?formatter("DateTimeFormat",dayAndTime).format(at):stamp(at)}var stamp=time=>formatter(
-"DateTimeFormat",{year,...dayAndTime}).format(new Date(time));function hour(time,now2){let at=new Date(time),away=Math.abs(
-at-now2);if(away<DAY)return formatter("DateTimeFormat",hourOfDay).format(at);let far=away>30*DAY&&!sameYear(at,new Date(
-now2));return formatter("DateTimeFormat",{month,day,...far?{year}:hourOfDay}).format(at)}var clockTime=time=>formatter("\
-DateTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===
-0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
-s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.
-replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
-0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}\
-:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>
-0?t("time.days",{days,clock}):clock}var MOMENT=6e4;function explain(problem2){if(problem2.retryAfter>MOMENT)return t("error.wait",{at:hour(now()+problem2.retryAfter,
+...hourOfDay}=timeOfDay,DAY=864e5,stamp=time=>formatter("DateTimeFormat",{year,...dayAndTime}).format(new Date(time));function hour(time,now2){
+let at=new Date(time),away=Math.abs(at-now2);if(away<DAY)return formatter("DateTimeFormat",hourOfDay).format(at);let far=away>
+30*DAY&&at.getFullYear()!==new Date(now2).getFullYear();return formatter("DateTimeFormat",{month,day,...far?{year}:hourOfDay}).
+format(at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.
+floor(seconds/60),rest=seconds%60;return minutes===0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{
+n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-\
+CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.
+formatToParts(at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone}\
+ (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.
+floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(
+Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):clock}var MOMENT=6e4;function explain(problem2){if(problem2.retryAfter>MOMENT)return t("error.wait",{at:hour(now()+problem2.retryAfter,
 now())});let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.internal":"error.other")}
 var errorIn=element=>({clear:()=>text(element,""),show:problem2=>text(element,explain(problem2))});function reference(problem2){
 return problem2.requestId?t("error.reference",{id:problem2.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
@@ -566,7 +564,7 @@ p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("buy.waiti
 say,leave:!0}),reserved=p2=>!p2.paused&&p2.eta===void 0;function wait(p2){if(p2.paused)return t("room.paused");if(reserved(
 p2))return t("room.reserved");let minutes=Math.round(p2.eta/60);return minutes<1?t("room.soon"):t("room.minutes",{minutes:number(
 minutes)})}var places2={none(v2,state2,p2,alone){let until=Date.parse(v2.entry.opens_at)-now();if(state2==="upcoming"&&until>
-0)return{disabled:!0,note:until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):t("room.opensIn",{left:left(until)}),
+0)return{disabled:!0,note:until>FAR?t("room.opensAt",{at:stamp(v2.entry.opens_at)}):t("room.opensIn",{left:left(until)}),
 say:t("state.upcoming")};if(state2!=="sold_out")return{label:t(alone?"room.join":"room.joinShort"),note:t(state2==="upco\
 ming"?"room.early":"room.late"),idle:!0,say:t("room.open")}},asking:()=>({label:t("working"),disabled:!0,busy:!0,note:"",
 say:""}),lobby:(v2,state2,p2)=>waits(t("room.lobby"),t(p2.paused?"room.paused":"room.drawn"),t(p2.paused?"room.paused":"\
@@ -726,10 +724,10 @@ past",t("store.past"),readPast),slots=h("div",{class:"slots",role:"group","aria-
 value=new URLSearchParams(location.search).get("q")??"";let chosen="";root2.replaceChildren(h("header",{class:"lead stor\
 e"},h("h1",{tabindex:-1},t("store.title")),h("p",{},t("store.lead")),h("div",{class:"search",role:"search"},h("label",{for:searchID,
 class:"sr"},t("store.search")),search)),slots,banner,empty,grid,bones,h("div",{class:"center"},more3.element,past2.element));
-function onSearch(){history.replaceState(history.state,"",search.value?`/?${new URLSearchParams({q:search.value})}`:"/"),
-update(now())}function matches(v2,contains){let of=shop2(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,of?.
-area,of?.address,moment(v2.begin_at)].join(" "))}function slotOf(v2,now2){let state2=stateOf2(v2,now2);return state2==="\
-ended"?"":v2.begin_at===chosen?chosen:state2!=="upcoming"?NOW:Date.parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){
+function onSearch(){update(now()),history.replaceState(history.state,"",search.value?`/?${new URLSearchParams({q:search.
+value})}`:"/")}function matches(v2,contains){let of=shop2(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,of?.
+area,of?.address,stamp(v2.begin_at)].join(" "))}function slotOf(v2,now2){let state2=stateOf2(v2,now2);return state2==="e\
+nded"?"":v2.begin_at===chosen?chosen:state2!=="upcoming"?NOW:Date.parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){
 let starts=[...new Set(all2.map(v2=>slotOf(v2,now2)))].filter(slot=>slot&&slot!==NOW).sort(),found=all2.some(v2=>slotOf(
 v2,now2)===NOW)?[NOW,...starts]:starts;chosen&&!found.includes(chosen)&&(chosen=""),show(slots,found.length>1||!loaded);
 let names=["",...found];if(slots.dataset.names!==names.join()){slots.dataset.names=names.join();let held=slots.contains(

@@ -3,7 +3,7 @@
 import * as clock from "../lib/clock.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { finder } from "../lib/find.js";
-import { hour, moment, t } from "../lib/i18n.js";
+import { hour, stamp, t } from "../lib/i18n.js";
 import { moreButton } from "../lib/more.js";
 import { card, keepTime } from "./card.js";
 import * as sales from "./sales.js";
@@ -33,16 +33,16 @@ export function mount(root) {
       h("div", { class: "search", role: "search" }, h("label", { for: searchID, class: "sr" }, t("store.search")), search)),
     slots, banner, empty, grid, bones, h("div", { class: "center" }, more.element, past.element));
 
-  // onSearch keeps the words in the address, so that a search can be shared.
+  // onSearch keeps the words in the address, so that a search can be shared. Safari throws after a hundred changes of it in 30 s.
   function onSearch() {
-    history.replaceState(history.state, "", search.value ? `/?${new URLSearchParams({ q: search.value })}` : "/");
     update(clock.now());
+    history.replaceState(history.state, "", search.value ? `/?${new URLSearchParams({ q: search.value })}` : "/");
   }
 
   // matches reports whether a sale has all words of the search in its texts, its shop or the time of its start.
   function matches(v, contains) {
     const of = shops.shop(v.shop_id);
-    return contains([v.title, v.sub_title, of?.name, of?.area, of?.address, moment(v.begin_at)].join(" "));
+    return contains([v.title, v.sub_title, of?.name, of?.area, of?.address, stamp(v.begin_at)].join(" "));
   }
 
   // slotOf returns the slot of a sale: its start if that is ahead, within a day. The chosen slot keeps its sales when they

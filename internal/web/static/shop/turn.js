@@ -1,7 +1,7 @@
 // What the card of a sale with a waiting room shows and says.
 
 import * as clock from "../lib/clock.js";
-import { left, moment, number, t } from "../lib/i18n.js";
+import { left, number, stamp, t } from "../lib/i18n.js";
 import * as rooms from "./rooms.js";
 
 const SPOKEN = 30_000; // ms
@@ -53,7 +53,7 @@ const places = {
   none(v, state, p, alone) {
     const until = Date.parse(v.entry.opens_at) - clock.now();
     if (state === "upcoming" && until > 0) {
-      const note = until > FAR ? t("room.opensAt", { at: moment(v.entry.opens_at) }) : t("room.opensIn", { left: left(until) });
+      const note = until > FAR ? t("room.opensAt", { at: stamp(v.entry.opens_at) }) : t("room.opensIn", { left: left(until) });
       return { disabled: true, note, say: t("state.upcoming") };
     }
     if (state === "sold_out") return undefined;
