@@ -351,6 +351,20 @@ var moduleScenes = []struct{ name, run, then string }{
 		`amounts === "¥80.50 JP¥80 $80" && times === "15:00; Jan 2, 15:00; Mar 2, 2027"`,
 	},
 	{
+		"what the browser has translated stays until its words change",
+		`const { text } = await load("lib/dom.js");
+		const chips = [["font", "Bezahlt"], ["font", "Bezahlt"], ["a", "Tea"]].map(([tag, word], i) => {
+			const el = document.createElement("p"), other = document.createElement(tag);
+			text(el, "Paid");
+			other.append(word);
+			el.replaceChildren(other);
+			text(el, i === 1 ? "Redeemed" : "Paid");
+			return el.textContent;
+		});
+		window.chips = chips.join(" ")`,
+		`chips === "Bezahlt Redeemed Paid"`,
+	},
+	{
 		"a voucher that cannot be read is not requested again on every render, but after seconds",
 		`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
 		const { one } = await load("shop/sales.js");

@@ -3,16 +3,17 @@ startsWith("on")?el.addEventListener(name.slice(2),value):attr(el,name,value);re
 child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,attributes,...children){let el=document.createElementNS(
 SVG,tag);for(let[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);return el.append(...children),
 el}function attr(el,name,value){value==null||value===!1?el.removeAttribute(name):el.getAttribute(name)!==String(value)&&
-el.setAttribute(name,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
-el.hidden===!!visible&&(el.hidden=!visible)}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",
-()=>trail=[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
-el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,active=document.activeElement;if(!last||active!==
-last&&active!==document.body||last.isConnected&&!last.closest("[hidden]"))return;let place=trail.find(el=>el.matches("[a\
-ria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),to=document.getElementById(place?.getAttribute(
-"aria-labelledby"))??place??document.querySelector("main h1");to?.tabIndex<0&&attr(to,"tabindex",-1),to?.focus({preventScroll:!0})}).
-observe(document.body,{subtree:!0,childList:!0,attributeFilter:["hidden"]})}function focusPage(){(document.querySelector(
-"main [data-first]")??document.querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){return`${what}\
--${++ids}`}var samples=[],coarse=null;function observe(headers,sent,got){let exact=headers.has("X-Server-Time"),at=exact?Date.parse(
+el.setAttribute(name,value===!0?"":value)}var written=new WeakMap;function text(el,value){let translated=()=>written.get(
+el)===value&&!el.querySelector(":not(font)");el.textContent!==value&&!translated()&&(el.textContent=value),written.set(el,
+value)}function show(el,visible){el.hidden===!!visible&&(el.hidden=!visible)}function keepFocusNear(){let trail=[];document.
+addEventListener("pointerdown",()=>trail=[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest(
+"dialog")){trail=[];for(let el=target;el;el=el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,
+active=document.activeElement;if(!last||active!==last&&active!==document.body||last.isConnected&&!last.closest("[hidden]"))
+return;let place=trail.find(el=>el.matches("[aria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),
+to=document.getElementById(place?.getAttribute("aria-labelledby"))??place??document.querySelector("main h1");to?.tabIndex<
+0&&attr(to,"tabindex",-1),to?.focus({preventScroll:!0})}).observe(document.body,{subtree:!0,childList:!0,attributeFilter:[
+"hidden"]})}function focusPage(){(document.querySelector("main [data-first]")??document.querySelector("main h1"))?.focus(
+{preventScroll:!0})}var ids=0;function newID(what){return`${what}-${++ids}`}var samples=[],coarse=null;function observe(headers,sent,got){let exact=headers.has("X-Server-Time"),at=exact?Date.parse(
 headers.get("X-Server-Time")):Date.parse(headers.get("Date"))+500;if(Number.isNaN(at))return;let fresh={offset:at-(sent+
 got)/2,rtt:got-sent,device:Date.now()-performance.now()};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):
 coarse=fresh,samples.length>8&&samples.shift()}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(
@@ -161,11 +162,11 @@ await enter()}))}function next(event){if(event.preventDefault(),!sent()){if(phon
 .badphone")),phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking),dialog.remove(),document.
 activeElement===document.body&&focusPage(),resolve(done)}again&&(phone.value=session.lastPhone()),render3(),document.body.
 append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
-"account"),pages,missing,links,foot,badge,openAccount,unmount=()=>{},shown="",find=path=>pages.find(p=>p.path.test(path)),
-here=()=>find(location.pathname)??missing,full=url=>url.pathname+url.search,home=document.querySelector(".brand").getAttribute(
-"href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function open2(moved){unmount(),
-shown=location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1))??
-(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;for(let dialog of document.
+"account"),pages,missing,links,foot,badge,openAccount,unmount=()=>{},shown="",titled="",find=path=>pages.find(p=>p.path.
+test(path)),here=()=>find(location.pathname)??missing,full=url=>url.pathname+url.search,home=document.querySelector(".br\
+and").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function open2(moved){
+unmount(),shown=location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).
+slice(1))??(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;for(let dialog of document.
 querySelectorAll("dialog[open]"))dialog.close();open2(!0),[...root.querySelectorAll("a")].find(link4=>link4.getAttribute(
 "href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
 function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?
@@ -173,33 +174,33 @@ part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}fun
 ".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
 style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
 shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
-let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ")}
-function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(to)!==full(location)||state!==
-history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.pathname===from&&
-go(path),reload=()=>open2(!1);function onClick(event){let link4=event.target.closest?.("a[href^='/']");!link4||event.defaultPrevented||
-event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link4.href)&&event.preventDefault()}function markCurrent(){
-for(let link4 of nav.querySelectorAll("a")){let current2=link4.getAttribute("href")===here().nav;attr(link4,"aria-curren\
-t",current2?"page":null),current2&&(nav.scrollLeft=link4.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press,...sign2)=>h(
-"button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));function leave(){
-let say=words2=>text(account.querySelector("output"),words2),button2=accountButton("logout",event=>press(event),icon("ex\
-it")),press=singleFlight(button2,{clear:()=>say(""),show:problem=>say(explain(problem))},session.logout);return button2}
-var accountOf=phone=>h("button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},
-icon("user"),h("span",{class:"word"},h("span",{class:"sr"},t2("login.as")," "),phone));function more(){let demo="demo"in
-document.documentElement.dataset,lang=language();return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,
-"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"\
-more.docs",staff||demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,
-key])=>h("a",{href},t2(key)))}var link=(href,key,name)=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)));
-function render(){text(document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.
-getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),
-elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(
-user2)),markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h("button",{type:"button",
-class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?
-user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.contains(document.activeElement)?document.activeElement.
-dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?
-[]:[accountButton("login",()=>login())]),held&&account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){
-({pages,missing,links,foot,account:openAccount,badge=()=>""}=options),use(options.texts),dress(),keepFocusNear(),document.
-addEventListener("click",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{
-render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+let{title}=here(),words2=[badge(),typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ");words2!==
+titled&&(document.title=titled=words2)}function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?
+((full(to)!==full(location)||state!==history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.
+pathname===from&&go(path),reload=()=>open2(!1);function onClick(event){let link4=event.target.closest?.("a[href^='/']");
+!link4||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link4.href)&&
+event.preventDefault()}function markCurrent(){for(let link4 of nav.querySelectorAll("a")){let current2=link4.getAttribute(
+"href")===here().nav;attr(link4,"aria-current",current2?"page":null),current2&&(nav.scrollLeft=link4.offsetLeft-nav.offsetLeft)}}
+var accountButton=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("\
+span",{class:"word"},t2(name)));function leave(){let say=words2=>text(account.querySelector("output"),words2),button2=accountButton(
+"logout",event=>press(event),icon("exit")),press=singleFlight(button2,{clear:()=>say(""),show:problem=>say(explain(problem))},
+session.logout);return button2}var accountOf=phone=>h("button",{type:"button",class:"phone link","data-do":"account","ar\
+ia-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"word"},h("span",{class:"sr"},t2("login.as")," "),
+phone));function more(){let demo="demo"in document.documentElement.dataset,lang=language();return[[shop.imprint,"more.im\
+print",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],["/console","con\
+sole",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]].
+filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}var link=(href,key,name)=>h("a",{href},name&&icon(
+name),h("span",{class:"word"},t2(key)));function render(){text(document.getElementById("brand"),brand()),text(document.getElementById(
+"skip"),t2("skip")),text(document.getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,
+"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();
+nav.replaceChildren(...links(user2)),markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h(
+"button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),
+phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.contains(document.activeElement)?document.
+activeElement.dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),leave()]:
+session.pending()?[]:[accountButton("login",()=>login())]),held&&account.querySelector(`[data-do="${held}"]`)?.focus(),show(
+account,!0)}function start(options){({pages,missing,links,foot,account:openAccount,badge=()=>""}=options),use(options.texts),
+dress(),keepFocusNear(),document.addEventListener("click",onClick),addEventListener("popstate",back),render(),open2(!1),
+session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key))))};var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,agree=({detail:detail2})=>{detail2>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","ari\

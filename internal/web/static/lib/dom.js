@@ -30,9 +30,15 @@ export function attr(el, name, value) {
   else if (el.getAttribute(name) !== String(value)) el.setAttribute(name, value === true ? "" : value);
 }
 
-// text sets the text of an element if it differs.
+// written has the texts that text() has set.
+const written = new WeakMap();
+
+// text sets the text of an element if it differs. A browser that translates the page puts other words in its place, some in
+// <font> elements. They stay as long as the text is the same: pages call this every second.
 export function text(el, value) {
-  if (el.textContent !== value) el.textContent = value;
+  const translated = () => written.get(el) === value && !el.querySelector(":not(font)");
+  if (el.textContent !== value && !translated()) el.textContent = value;
+  written.set(el, value);
 }
 
 // show sets the visibility of an element.

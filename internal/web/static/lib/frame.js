@@ -21,6 +21,7 @@ let badge;
 let openAccount;
 let unmount = () => {};
 let shown = ""; // the path of the page
+let titled = ""; // the title of the page; a browser that translates it shows another one
 
 const find = (path) => pages.find((p) => p.path.test(path));
 const here = () => find(location.pathname) ?? missing;
@@ -81,7 +82,8 @@ function dress() {
 // showTitle sets the title of the page, which begins with the badge.
 export function showTitle() {
   const { title } = here();
-  document.title = [badge(), typeof title === "function" ? title() : t(title), brand()].filter(Boolean).join(" · ");
+  const words = [badge(), typeof title === "function" ? title() : t(title), brand()].filter(Boolean).join(" · ");
+  if (words !== titled) document.title = titled = words;
 }
 
 // go navigates to a page of this frame and returns false if the path belongs to none. Data that must not appear in the

@@ -3,16 +3,17 @@ startsWith("on")?el.addEventListener(name.slice(2),value):attr(el,name,value);re
 child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,attributes,...children){let el=document.createElementNS(
 SVG,tag);for(let[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);return el.append(...children),
 el}function attr(el,name,value){value==null||value===!1?el.removeAttribute(name):el.getAttribute(name)!==String(value)&&
-el.setAttribute(name,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
-el.hidden===!!visible&&(el.hidden=!visible)}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",
-()=>trail=[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
-el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,active2=document.activeElement;if(!last||active2!==
-last&&active2!==document.body||last.isConnected&&!last.closest("[hidden]"))return;let place2=trail.find(el=>el.matches("\
-[aria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),to=document.getElementById(place2?.
-getAttribute("aria-labelledby"))??place2??document.querySelector("main h1");to?.tabIndex<0&&attr(to,"tabindex",-1),to?.focus(
-{preventScroll:!0})}).observe(document.body,{subtree:!0,childList:!0,attributeFilter:["hidden"]})}function focusPage(){(document.
-querySelector("main [data-first]")??document.querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){
-return`${what}-${++ids}`}var samples=[],coarse=null;function observe(headers2,sent,got){let exact=headers2.has("X-Server-Time"),at=exact?Date.parse(
+el.setAttribute(name,value===!0?"":value)}var written=new WeakMap;function text(el,value){let translated=()=>written.get(
+el)===value&&!el.querySelector(":not(font)");el.textContent!==value&&!translated()&&(el.textContent=value),written.set(el,
+value)}function show(el,visible){el.hidden===!!visible&&(el.hidden=!visible)}function keepFocusNear(){let trail=[];document.
+addEventListener("pointerdown",()=>trail=[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest(
+"dialog")){trail=[];for(let el=target;el;el=el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,
+active2=document.activeElement;if(!last||active2!==last&&active2!==document.body||last.isConnected&&!last.closest("[hidd\
+en]"))return;let place2=trail.find(el=>el.matches("[aria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),
+to=document.getElementById(place2?.getAttribute("aria-labelledby"))??place2??document.querySelector("main h1");to?.tabIndex<
+0&&attr(to,"tabindex",-1),to?.focus({preventScroll:!0})}).observe(document.body,{subtree:!0,childList:!0,attributeFilter:[
+"hidden"]})}function focusPage(){(document.querySelector("main [data-first]")??document.querySelector("main h1"))?.focus(
+{preventScroll:!0})}var ids=0;function newID(what){return`${what}-${++ids}`}var samples=[],coarse=null;function observe(headers2,sent,got){let exact=headers2.has("X-Server-Time"),at=exact?Date.parse(
 headers2.get("X-Server-Time")):Date.parse(headers2.get("Date"))+500;if(Number.isNaN(at))return;let fresh={offset:at-(sent+
 got)/2,rtt:got-sent,device:Date.now()-performance.now()};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):
 coarse=fresh,samples.length>8&&samples.shift()}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(
@@ -154,11 +155,11 @@ await enter()}))}function next2(event){if(event.preventDefault(),!sent()){if(pho
 in.badphone")),phone.focus();return}send2();return}work(enter)}function closed2(){clearInterval(ticking),dialog.remove(),
 document.activeElement===document.body&&focusPage(),resolve(done2)}again&&(phone.value=session.lastPhone()),render2(),document.
 body.append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
-"account"),pages,missing,links,foot,badge,openAccount,unmount=()=>{},shown="",find=path2=>pages.find(p2=>p2.path.test(path2)),
-here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.querySelector(".brand").getAttribute(
-"href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function open2(moved){unmount(),
-shown=location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1))??
-(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;for(let dialog of document.
+"account"),pages,missing,links,foot,badge,openAccount,unmount=()=>{},shown="",titled="",find=path2=>pages.find(p2=>p2.path.
+test(path2)),here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.querySelector(
+".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function open2(moved){
+unmount(),shown=location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).
+slice(1))??(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;for(let dialog of document.
 querySelectorAll("dialog[open]"))dialog.close();open2(!0),[...root.querySelectorAll("a")].find(link2=>link2.getAttribute(
 "href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
 function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/255).map(part=>part<=.04045?
@@ -166,9 +167,9 @@ part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}fun
 ".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
 style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
 shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
-let{title:title2}=here();document.title=[badge(),typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).
-join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.href);return find(to.pathname)?((full(to)!==full(
-location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link2=event.target.closest?.("a[href^='/']");!link2||event.defaultPrevented||event.button!==
+let{title:title2}=here(),words=[badge(),typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).join(" · ");
+words!==titled&&(document.title=titled=words)}function go(path2,state2=null){let to=new URL(path2,location.href);return find(
+to.pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link2=event.target.closest?.("a[href^='/']");!link2||event.defaultPrevented||event.button!==
 0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link2.href)&&event.preventDefault()}function markCurrent(){
 for(let link2 of nav.querySelectorAll("a")){let current2=link2.getAttribute("href")===here().nav;attr(link2,"aria-curren\
 t",current2?"page":null),current2&&(nav.scrollLeft=link2.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press2,...sign)=>h(
@@ -522,40 +523,41 @@ describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});re
 again=h("a",{class:"button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quiet",()=>confirmAndAct(
 "cancel")),refund=button("refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h("button",{type:"but\
 ton","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,update()}}),picture=h(
-"div",{class:"picture"}),code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pass",id:codeID},picture,
-h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),element=h("li",
-{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,
-amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;async function confirmAndAct(action2){
-await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){let o2=order(id),amount2=money(
-o2.amount,o2.currency),facts2=[h("p",{lang:name.lang},name.textContent),h("p",{class:"row"},t("pay.total"),h("strong",{class:"\
-amount"},amount2)),h("p",{},t("sandbox"in document.documentElement.dataset?"pay.sandbox":"pay.provider"))];await confirm(
-t("pay.title"),t("pay.now",{amount:amount2}),facts2)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?
-one(o2.voucher_id):sale(o2.voucher_id),{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.
-status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&
-attr(name,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
-timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`\
-status.${o2.status}`);text(chip,status),text(at,stamp(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,
-o2.currency)),showDue(o2,unpaid,working);for(let[b2,name2,shown3]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
-"refund",o2.status==="paid"]])show(b2,shown3),text(b2,working&&action2===name2?t("working"):t(`do.${name2}`)),attr(b2,"a\
-ria-disabled",working||late&&name2!=="refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(
-o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),
-show(error2,problem2),text(ref,problem2?reference(problem2):""),show(ref,problem2?.requestId),was!==null&&was!==status&&
-announce(`${title2.textContent}: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={
-queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("o\
-rders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:stamp(o2.expires_at)}):t("orders.cancell\
-ed",{at:stamp(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.
-redeemed_at&&t("orders.redeemed",{at:stamp(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:stamp(
-o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
-let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name2=shopName||
-s2?.name,address=alone?addressOf(s2):"",where=[name2,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
-join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",h("bdi",{},part===address?mapLink(part):part)]).slice(1)),
-attr(of,"lang",languageOf(where.join(""))),show(of,where.length>0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(
-rules.textContent)),show(rules,rules.textContent)}function showCode(o2){let has2=o2.status==="paid"&&o2.redeem_code;show(
-toggle,has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCode":"orders.showCode")),attr(toggle,"aria-expanded",
-String(open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,[["validFrom",o2.valid_from],["validUntil",o2.
-valid_until]].filter(([,time])=>time).map(([name2,time])=>`${t(`sale.${name2}`)} ${stamp(time)}`).join(" · ")),show(validity,
-validity.textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.
-replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
+"div",{class:"picture"}),code=h("code",{translate:"no"}),validity=h("p",{class:"note"}),pass=h("div",{class:"pass",id:codeID},
+picture,h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),element=h(
+"li",{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"ro\
+w"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null,place2="";
+async function confirmAndAct(action2){await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){
+let o2=order(id),amount2=money(o2.amount,o2.currency),facts2=[h("p",{lang:name.lang},name.textContent),h("p",{class:"row"},
+t("pay.total"),h("strong",{class:"amount"},amount2)),h("p",{},t("sandbox"in document.documentElement.dataset?"pay.sandbo\
+x":"pay.provider"))];await confirm(t("pay.title"),t("pay.now",{amount:amount2}),facts2)&&act(id,"pay")}function update(){
+let o2=order(id);if(!o2)return;let v2=alone?one(o2.voucher_id):sale(o2.voucher_id),{action:action2,problem:problem2}=doing(
+id),working=!!action2&&!problem2,unpaid=o2.status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name,bought3||
+t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name,"lang",bought3&&
+languageOf(bought3)),showBought(o2,v2);let late=unpaid&&timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&
+action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,status),text(at,stamp(o2.created_at)),text(
+amount,o2.amount===void 0?"":money(o2.amount,o2.currency)),showDue(o2,unpaid,working);for(let[b2,name2,shown3]of[[pay,"p\
+ay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]])show(b2,shown3),text(b2,working&&action2===name2?
+t("working"):t(`do.${name2}`)),attr(b2,"aria-disabled",working||late&&name2!=="refund"?"true":null);attr(again,"href",`/\
+sales/${o2.voucher_id}`),show(again,!active(o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2))),showCode(
+o2),text(error2,problem2?explain(problem2):""),show(error2,problem2),text(ref,problem2?reference(problem2):""),show(ref,
+problem2?.requestId),was!==null&&was!==status&&announce(`${title2.textContent}: ${status}`),was=status}function showDue(o2,unpaid,working){
+let rest=timeLeft(o2),words={queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.du\
+e",{left:left(rest,!0)}):t("orders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:stamp(o2.expires_at)}):
+t("orders.cancelled",{at:stamp(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("ord\
+ers.refunding"),redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:stamp(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&
+t("orders.refunded",{at:stamp(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}
+function showBought(o2,v2){let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?
+shop2(shopID):null,name2=shopName||s2?.name,address=alone?addressOf(s2):"",where=[name2,address,alone&&s2?.open_hours].filter(
+Boolean);place2!==where.join(" · ")&&(place2=where.join(" · "),of.replaceChildren(...where.flatMap(part=>[" · ",h("bd\
+i",{},part===address?mapLink(part):part)]).slice(1))),attr(of,"lang",languageOf(where.join(""))),show(of,where.length>0),
+text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.textContent)),show(rules,rules.textContent)}function showCode(o2){
+let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCod\
+e":"orders.showCode")),attr(toggle,"aria-expanded",String(open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,
+[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].filter(([,time])=>time).map(([name2,time])=>`${t(`sale.${name2}`)}\
+ ${stamp(time)}`).join(" · ")),show(validity,validity.textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&
+(text(code,o2.redeem_code),picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}
+return{element,update}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
 1&&last?.position>=position&&performance.now()-last.at<SPOKEN?last.position:(spoken.set(id,{position,at:performance.now()}),
 position)}function turn(v2,state2,alone){if(v2.entry?.mode!=="room"||state2==="ended")return;let p2=place(v2.id),shown3=places2[p2.
 is](v2,state2,p2,alone);return shown3&&p2.offline&&(shown3.note=t("room.offline")),shown3}function message(v2,state2){if(v2.
@@ -699,17 +701,17 @@ share?await navigator.share({title:title(),url:link2}):(await navigator.clipboar
 opied")))}catch{text(shared,link2)}}function giveUp(){gone2||(gone2=!0,stopReading(),attr(root2,"data-bar",null),missing2(
 "/","store.all")(root2),showTitle())}function update(now2,idle2){if(missing4===id)return giveUp();let v2=sale(id);text(banner,
 error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,error);let loading=!v2&&!error;show(
-waiting,loading),show(bones,loading),show(body,v2),text(heading,title()),v2&&(heading.lang=languageOf(v2.title),document.
-title.indexOf(v2.title)<0&&showTitle(),c2.update(now2,idle2),text(rules,v2.rules),rules.lang=languageOf(v2.rules),show(rules,
-v2.rules),show(rulesTitle,v2.rules),show(steps,stateOf2(v2,now2)!=="ended"),showFacts(v2))}function showFacts(v2){let of=shop2(
-v2.shop_id),all3=[["shop",of?.name],["address",addressOf(of)],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],["e\
-nds",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["validUnt\
-il",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?
-duration(v2.pay_timeout):""]].filter(([,value])=>value),names=all3.map(([name])=>name).join(" ");facts.dataset.names!==names&&
-(facts.dataset.names=names,facts.replaceChildren(...all3.map(([name])=>h("div",{},h("dt",{},t(`sale.${name}`)),h("dd",{}))))),
-all3.forEach(([name,value],i2)=>{let dd=facts.children[i2].lastChild;name!=="address"?text(dd,value):dd.textContent!==value&&
-dd.replaceChildren(mapLink(value))})}attr(root2,"data-bar",!0);let stopReading=watch2(id),stopTime=keepTime(update);return()=>{
-attr(root2,"data-bar",null),stopReading(),stopTime()}}function digit(text2){let code=text2.codePointAt(0),zero=code;for(;code-zero<9&&/\p{Nd}/u.test(String.fromCodePoint(zero-
+waiting,loading),show(bones,loading),show(body,v2),text(heading,title()),v2&&(heading.lang=languageOf(v2.title),showTitle(),
+c2.update(now2,idle2),text(rules,v2.rules),rules.lang=languageOf(v2.rules),show(rules,v2.rules),show(rulesTitle,v2.rules),
+show(steps,stateOf2(v2,now2)!=="ended"),showFacts(v2))}let address="";function showFacts(v2){let of=shop2(v2.shop_id),all3=[
+["shop",of?.name],["address",addressOf(of)],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],
+["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["validUntil",v2.valid_until&&stamp(
+v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):
+""]].filter(([,value])=>value),names=all3.map(([name])=>name).join(" ");facts.dataset.names!==names&&(facts.dataset.names=
+names,facts.replaceChildren(...all3.map(([name])=>h("div",{},h("dt",{},t(`sale.${name}`)),h("dd",{}))))),all3.forEach(([
+name,value],i2)=>{let dd=facts.children[i2].lastChild;name!=="address"?text(dd,value):(address!==value||!dd.firstChild)&&
+dd.replaceChildren(mapLink(address=value))})}attr(root2,"data-bar",!0);let stopReading=watch2(id),stopTime=keepTime(update);
+return()=>{attr(root2,"data-bar",null),stopReading(),stopTime()}}function digit(text2){let code=text2.codePointAt(0),zero=code;for(;code-zero<9&&/\p{Nd}/u.test(String.fromCodePoint(zero-
 1));)zero--;return code-zero}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().
 replace(/ς/g,"σ").replace(/i\u0307/g,"i").replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC").replace(
 /(?![0-9])\p{Nd}/gu,digit).replace(/[‘’ʼ]/g,"'").replace(/[“”„]/g,'"').replace(/⁄/g,"/").replace(/[‐‒–—―−]/g,

@@ -129,7 +129,7 @@ function card(id, open) {
   const codeID = newID("code");
   const toggle = h("button", { type: "button", "data-do": "code", "aria-expanded": String(open), "aria-controls": codeID, onclick: () => { open = !open; update(); } });
   const picture = h("div", { class: "picture" });
-  const code = h("code", {});
+  const code = h("code", { translate: "no" });
   const validity = h("p", { class: "note" });
   const pass = h("div", { class: "pass", id: codeID }, picture,
     h("div", {}, h("p", { class: "label" }, t("orders.code")), code, h("p", { class: "note" }, t("orders.show")), validity));
@@ -139,6 +139,7 @@ function card(id, open) {
     due, pass, rules, error, ref,
     h("div", { class: "actions" }, refund, cancel, toggle, pay, again));
   let was = null;
+  let place = "";
 
   async function confirmAndAct(action) {
     if (await confirm(t(`confirm.${action}`), t(`do.${action}`))) mine.act(id, action);
@@ -214,7 +215,8 @@ function card(id, open) {
     const name = shopName || s?.name;
     const address = alone ? shops.addressOf(s) : "";
     const where = [name, address, alone && s?.open_hours].filter(Boolean);
-    if (of.textContent !== where.join(" · ")) {
+    if (place !== where.join(" · ")) {
+      place = where.join(" · ");
       of.replaceChildren(...where.flatMap((part) => [" · ", h("bdi", {}, part === address ? shops.mapLink(part) : part)]).slice(1));
     }
     attr(of, "lang", languageOf(where.join("")));

@@ -74,7 +74,7 @@ export function mount(root, id) {
     text(heading, title());
     if (!v) return;
     heading.lang = languageOf(v.title);
-    if (document.title.indexOf(v.title) < 0) showTitle();
+    showTitle();
     c.update(now, idle);
     text(rules, v.rules);
     rules.lang = languageOf(v.rules);
@@ -83,6 +83,8 @@ export function mount(root, id) {
     show(steps, sales.stateOf(v, now) !== "ended");
     showFacts(v);
   }
+
+  let address = "";
 
   function showFacts(v) {
     const of = shops.shop(v.shop_id);
@@ -101,7 +103,7 @@ export function mount(root, id) {
     all.forEach(([name, value], i) => {
       const dd = facts.children[i].lastChild;
       if (name !== "address") text(dd, value);
-      else if (dd.textContent !== value) dd.replaceChildren(shops.mapLink(value));
+      else if (address !== value || !dd.firstChild) dd.replaceChildren(shops.mapLink((address = value)));
     });
   }
 
