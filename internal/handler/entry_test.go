@@ -106,10 +106,8 @@ func TestEntryAnswers(t *testing.T) {
 	buyer.post(later.orders(), nil).problem(http.StatusConflict, "sale_not_started")
 	enter(soldOut).problem(http.StatusConflict, "sold_out")
 	buyer.post(soldOut.orders(), nil).problem(http.StatusConflict, "sold_out")
-	normal := e.normal()
-	enter(normal).problem(http.StatusConflict, "invalid_state")
-	a := enter(open).want(http.StatusOK)
-	assert.JSONEq(t, `{"state":"admitted"}`, string(a.body))
+	enter(e.normal()).problem(http.StatusConflict, "invalid_state")
+	assert.JSONEq(t, `{"state":"admitted"}`, string(enter(open).want(http.StatusOK).body))
 	buyer.place(open)
 	buyer.refusedRequest("POST", later.path()+"/entry", `{"solutions":"x"}`, "solutions")
 

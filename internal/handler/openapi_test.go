@@ -127,8 +127,7 @@ func exampleOf(m *openapi3.MediaType) any {
 	if m.Example != nil || len(m.Examples) == 0 {
 		return m.Example
 	}
-	first := slices.Min(slices.Collect(maps.Keys(m.Examples)))
-	return m.Examples[first].Value.Value
+	return m.Examples[slices.Min(slices.Collect(maps.Keys(m.Examples)))].Value.Value
 }
 
 func (o operation) has(in, name string) bool { return o.params.GetByInAndName(in, name) != nil }

@@ -349,8 +349,7 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t)
-			c := e.admin()
+			c := newEnv(t).admin()
 			resume := make(chan struct{})
 			var began, ended sync.WaitGroup
 			defer ended.Wait()

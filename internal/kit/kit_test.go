@@ -215,8 +215,7 @@ func TestRefreshedByAge(t *testing.T) {
 // A reported change is in every value that Get and Kept return afterwards, even if a read that runs has not seen it.
 func TestRefreshedAfterChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{takes: 100 * time.Millisecond}
-		r := newRefreshed(c)
+		r := newRefreshed(&counter{takes: 100 * time.Millisecond})
 		r.Set(0, time.Now())
 		time.Sleep(400 * time.Millisecond)
 		n := env.Must(r.Get(t.Context()))(t) // starts the first read

@@ -101,8 +101,7 @@ func TestRing(t *testing.T) {
 // Locks of many names are spread over all nodes. Waiters are woken on whichever node their client is subscribed.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	cluster := env.StartRedisCluster(t)
-	rdb := cluster.Client(t).(*redis.ClusterClient)
+	rdb := env.StartRedisCluster(t).Client(t).(*redis.ClusterClient)
 	one, two := newLocksOf(t, rdb), newLocksOf(t, rdb)
 
 	for _, k := range lockKinds {

@@ -192,8 +192,7 @@ func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
 	keys := keysOf(DefaultPrefix, kind, name)
 	eventually(t, "queue and waiters have the same length", func() bool {
 		n = env.Must(rdb.ZCard(context.Background(), keys[1]).Result())(t)
-		m := env.Must(rdb.HLen(context.Background(), keys[2]).Result())(t)
-		return n == m
+		return n == env.Must(rdb.HLen(context.Background(), keys[2]).Result())(t)
 	})
 	return n
 }

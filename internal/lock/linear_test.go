@@ -94,8 +94,7 @@ func TestLinearizable(t *testing.T) {
 	limit := env.ByLevel(2*time.Second, longTimeout)
 	first := rand.Uint64()
 	if s := os.Getenv(envSeed); s != "" {
-		seed := env.Must(strconv.ParseUint(s, 10, 64))(t)
-		rounds, unjudged, first = 1, 0, seed
+		rounds, unjudged, first = 1, 0, env.Must(strconv.ParseUint(s, 10, 64))(t)
 	}
 	run := func(t *testing.T, addr string, g *game, crashes bool) {
 		tb, unknown := newTable(t, addr, crashes), 0

@@ -251,8 +251,7 @@ func TestZooKeeperLeaderDies(t *testing.T) {
 	require.NoError(t, h.Context().Err(), "the hold survives an election")
 	env.Fails(newZooKeeper(t, ensemble.Servers()).Mutex("held").TryLock(soon(t)))(t, ErrNotAcquired)
 
-	second := env.Must(ensemble.Leader(t.Context()))(t)
-	second.Kill()
+	env.Must(ensemble.Leader(t.Context()))(t).Kill()
 	requireDone(t, h.Context(), ErrLost)
 	require.Error(t, z.Ping(t.Context()))
 	require.NoError(t, first.Restart())

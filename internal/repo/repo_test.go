@@ -593,8 +593,7 @@ func TestOffers(t *testing.T) {
 			v.Sale = stored.Sale
 			*stored = v
 		})
-		loaded := env.Must(s.Vouchers(ctx, []int64{v.ID}))(t)
-		offer := loaded[0].Offer
+		offer := env.Must(s.Vouchers(ctx, []int64{v.ID}))(t)[0].Offer
 		require.Equal(t, domain.NewOffer(&v, "桂花茶餐厅 🍜"), offer)
 
 		// Many servers begin to sell at once.

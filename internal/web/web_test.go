@@ -82,8 +82,7 @@ func body(t *testing.T, r *http.Response) string {
 	t.Helper()
 	var in io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
-		z := env.Must(gzip.NewReader(r.Body))(t)
-		in = z
+		in = env.Must(gzip.NewReader(r.Body))(t)
 	}
 	return string(env.Must(io.ReadAll(in))(t))
 }
@@ -413,8 +412,7 @@ func TestSalePageHasPreview(t *testing.T) {
 // TestSalePageWithoutSale: a sale that does not exist is a 404, one that cannot be read now is not.
 func TestSalePageWithoutSale(t *testing.T) {
 	for _, path := range []string{"/sales/9", "/sales/0", "/sales/x", "/sales/99999999999999999999"} {
-		r := get(t, path)
-		assert.Equal(t, http.StatusNotFound, r.StatusCode, path)
+		assert.Equal(t, http.StatusNotFound, get(t, path).StatusCode, path)
 	}
 	draft := get(t, "/sales/9?preview") // whether it exists is for the API to say
 	assert.Equal(t, http.StatusOK, draft.StatusCode)

@@ -459,8 +459,7 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 	s := rig.RealStack(t).In("queue")
 	p := s.Serve(t)
 	sale := p.Sale(t, 5)
-	tokens := s.Tokens(t, 1)
-	p.Buy(t, tokens[0], sale)
+	p.Buy(t, s.Tokens(t, 1)[0], sale)
 	require.Zero(t, p.Stop(t)) // a running server would repair the damage
 
 	found := s.Diagnose(t, 1) // Redis has no append-only file, so a restart loses queued orders

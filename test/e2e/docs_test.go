@@ -373,8 +373,7 @@ func restoreDatabaseAlone(t *testing.T, o *operator, shop *backedUpShop) {
 	shop.moveOn(t)
 
 	o.server.Kill()
-	machine := newMachine(t, o.stack.Kind)
-	o.moveTo(t, machine.With("SECKILL_REDIS_ADDRS="+o.stack.Redis.Addr))
+	o.moveTo(t, newMachine(t, o.stack.Kind).With("SECKILL_REDIS_ADDRS="+o.stack.Redis.Addr))
 	out := o.run(t, "Restore", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
 	shop.requireReopened(t, out, kept)
 }
@@ -665,8 +664,7 @@ func (s *backedUpShop) requireReopened(t *testing.T, out string, kept []string) 
 	}
 
 	c := rig.BuyersOf(s.sale, unitsToSell, s.tokens, s.server)
-	r := c.Run(t.Context())
-	rig.RequireAllServed(t, s.stack, c, r)
+	rig.RequireAllServed(t, s.stack, c, c.Run(t.Context()))
 }
 
 func refresh(token string) rig.Request {

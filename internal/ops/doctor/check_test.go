@@ -337,8 +337,7 @@ CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY)`
 func TestWellConfiguredDatabase(t *testing.T) {
 	t.Parallel()
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		db := kind.Start(t, "--log-bin", "--sync-binlog=1", "--binlog-format=ROW")
-		root := db.DSN(t)
+		root := kind.Start(t, "--log-bin", "--sync-binlog=1", "--binlog-format=ROW").DSN(t)
 		cfg := env.Must(mysql.ParseDSN(root))(t)
 		admin := dial(t, root)
 		execute(t, admin, strings.Split(tables, ";\n")...)

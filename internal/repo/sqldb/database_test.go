@@ -136,8 +136,7 @@ func TestPingFindsReadOnlyServers(t *testing.T) {
 // All connections use TLS if the DSN says so. The server has signed its certificate itself.
 func TestTLS(t *testing.T) {
 	env.Full(t)
-	server := env.MySQL.Start(t)
-	plain := "root@tcp(" + server.Addr + ")/mysql"
+	plain := "root@tcp(" + env.MySQL.Start(t).Addr + ")/mysql"
 	env.Must(env.OpenDB(t, plain).ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON"))(t)
 
 	ping := func(dsn string) error { return open(t, dsn).Ping(t.Context()) }
@@ -157,8 +156,7 @@ func TestTLS(t *testing.T) {
 func TestSchemaLockOutlivesWaitTimeout(t *testing.T) {
 	env.FullParallel(t)
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		server := kind.Start(t, "--wait-timeout=1")
-		a := open(t, server.DSN(t))
+		a := open(t, kind.Start(t, "--wait-timeout=1").DSN(t))
 		require.NoError(t, a.WithSchemaLock(t.Context(), func() error {
 			time.Sleep(2500 * time.Millisecond)
 			var free int

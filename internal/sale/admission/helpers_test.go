@@ -213,8 +213,7 @@ func requireLevel(t testing.TB, g *Gate, want Level) {
 func sumOf(t testing.TB, table map[string]string) (sum int64) {
 	for _, list := range table {
 		for order := range strings.SplitSeq(list, ",") {
-			id := env.Must(strconv.ParseInt(order, 10, 64))(t)
-			sum += id % domain.LevelDigits
+			sum += env.Must(strconv.ParseInt(order, 10, 64))(t) % domain.LevelDigits
 		}
 	}
 	return sum

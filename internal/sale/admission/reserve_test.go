@@ -30,8 +30,7 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 		first, second := "1 10 7 1 100 "+at+" CNY  1", "2 11 7 1 100 "+at+" CNY  2"
 		require.Equal(t, first, text)
 		fields := func(stream string, n int) map[string]any {
-			entries := env.Must(rdb.XRange(t.Context(), stream, "-", "+").Result())(t)
-			return entries[n].Values
+			return env.Must(rdb.XRange(t.Context(), stream, "-", "+").Result())(t)[n].Values
 		}
 		require.Equal(t, map[string]any{"rows": first + "\n" + second, "generation": "1"}, fields("seckill:{s7}:orders", 0))
 		p := queue(t, g, voucher)[0]
@@ -362,8 +361,7 @@ func TestUnitLeftByNegativeSegmentIsSold(t *testing.T) {
 // average of the commands, from the purchase to the settled order.
 func TestSegmentsLoadMastersEvenly(t *testing.T) {
 	cluster := env.StartRedisCluster(t)
-	rdb := cluster.Client(t)
-	g, _ := segmentsWithStock(t, rdb, 16, 3000)
+	g, _ := segmentsWithStock(t, cluster.Client(t), 16, 3000)
 	byMaster := func() (calls []int64) {
 		for _, node := range cluster.Nodes {
 			calls = append(calls, executed(t, servers.NewRedisClient(t, node.Addr, 0)))

@@ -256,8 +256,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 		require.EqualValues(t, 1, *ahead(12))
 		reserve(t, g, admission(13, 13))
 		require.EqualValues(t, 2, *ahead(13))
-		fail := queue(t, g, voucher)[1]
-		settle(t, g, fail, domain.End{Failed: "sold_out"})
+		settle(t, g, queue(t, g, voucher)[1], domain.End{Failed: "sold_out"})
 		require.Nil(t, ahead(13), "a failed ticket has no position")
 	})
 }

@@ -214,7 +214,9 @@ func (b *tab) watch(event any) {
 	case *page.EventJavascriptDialogOpening:
 		if e.Type == "beforeunload" {
 			b.questions.Add(1)
-			go func() { _, _ = chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true}) }()
+			go func() {
+				_, _ = chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+			}()
 			return
 		}
 		b.problem("a dialog: %s", e.Message)

@@ -49,8 +49,7 @@ func TestPagesFromLoginToPaid(t *testing.T) {
 		v.reads(anOrder+" .pass", "Valid until Mar 1, 2099")
 
 		// The QR code contains the code of the page, and the server accepts it.
-		code := v.text(anOrder + " code")
-		assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
+		assert.Equal(t, v.text(anOrder+" code"), v.readQR(anOrder+" svg.qr"))
 		id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
 		redeem := rig.Post("/admin/orders/"+id+"/redeem", p.Token, nil).Keyed("redeem " + id)
 		p.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
