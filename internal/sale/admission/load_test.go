@@ -388,7 +388,7 @@ func TestLoadKeepsTicketsOfEarlierRelease(t *testing.T) {
 	})
 }
 
-// losses are what a gate does when its Redis has lost data, or may have. They find mutants, too.
+// losses are what a gate does when its Redis has lost data, or may have, or a load may lack a change. They find mutants, too.
 var losses = map[string]func(t testing.TB, rdb env.RedisClient){
 	"a lost admission is not committed":   lostAdmission,
 	"the stream is left":                  confirmed,
@@ -396,6 +396,7 @@ var losses = map[string]func(t testing.TB, rdb env.RedisClient){
 	"loads raise the generation":          raises,
 	"a load ends on another server":       elsewhere,
 	"a purchase without an order decides": withoutOrder,
+	"the stock changes during a load":     stockDuringLoad,
 }
 
 func TestLosses(t *testing.T) {
@@ -503,6 +504,17 @@ func noGeneration(t testing.TB, rdb env.RedisClient) {
 	require.NoError(t, g.Load(t.Context(), voucher, db))
 	require.EqualValues(t, 1, db.generations[voucher])
 	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(2, 11)))
+}
+
+func stockDuringLoad(t testing.TB, rdb env.RedisClient) {
+	g, db := withStock(t, rdb, 1)
+	require.NoError(t, g.Unload(t.Context(), voucher))
+	store, _ := during(db, nil, func() {
+		require.NoError(t, g.AddStock(t.Context(), voucher, 1))
+		db.stock[voucher]++
+	})
+	require.NoError(t, g.Load(t.Context(), voucher, store))
+	requireExact(t, g, db)
 }
 
 // Only a load after which admissions may be lost raises the generation.

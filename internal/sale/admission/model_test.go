@@ -679,7 +679,7 @@ var mutants = []mutant{
 	{"releases during a load are lost", &releaseScript, "release", `if loading then add_notes('- '`, `if false then add_notes('- '`, byStorm},
 
 	{"more units are removed than are free", &addStockScript, "add_stock", `return 'short'`, `delta = 0`, byModel},
-	{"a load may miss a change of the stock", &addStockScript, "add_stock", `if loading then abort_load() end`, ``, byStorm},
+	{"a load may miss a change of the stock", &addStockScript, "add_stock", `if loading then abort_load() end`, ``, byLoss},
 
 	{"the lender keeps its units", &lendScript, "lend", `redis.call('DECRBY', STOCK, units)`, ``, bySegments},
 	{"more units are lent than are free", &lendScript, "lend", `math.min(tonumber(redis.call('GET', STOCK)), tonumber(most))`, `tonumber(most)`, bySegments},
@@ -693,7 +693,7 @@ var mutants = []mutant{
 
 	{"changes before the mark count again", &loadMarkScript, "load_mark", `redis.call('UNLINK', NOTES)`, ``, byStorm},
 	{"changes in the snapshot count again", &loadFinishScript, "load_finish", `if has_order(list, order) == (n > 0) then return end`, ``, byStorm},
-	{"a stale load is put in place", &loadFinishScript, "load_finish", `redis.call('GET', LOADING) ~= token or`, ``, byStorm},
+	{"a stale load is put in place", &loadFinishScript, "load_finish", `redis.call('GET', LOADING) ~= token or`, ``, byLoss},
 	{"a load keeps loans that it has counted", &loadFinishScript, "load_finish", `redis.call('UNLINK', LOANS)`, ``, bySegments},
 	{"a load of a lost gate does not raise the generation", &loadTakeScript, "load_take", `whole and 'taken' or 'fence'`, `'taken'`, byLoss},
 	{"a load trusts a generation that the database has lost", &loadTakeScript, "load_take", `<= tonumber(ARGV[4])`, `>= 0`, byLoss},
