@@ -136,8 +136,7 @@ func TestEntryWithChallenge(t *testing.T) {
 	solution := map[string]any{"solution": text}
 	enter(solution).problem(http.StatusConflict, "sale_not_started")
 	e.clock.advance(time.Minute)
-	pass := decode[admissionView](enter(solution).want(http.StatusOK)).Pass
-	buyer.with("X-Entry-Pass", pass).place(v)
+	buyer.with("X-Entry-Pass", decode[admissionView](enter(solution).want(http.StatusOK)).Pass).place(v)
 	demanded(enter(solution), "the solution was used before")
 }
 
@@ -296,8 +295,7 @@ func (q *queueEnv) waiting() []domain.StreamEntry {
 	for _, stream := range admission.Streams() {
 		messages := env.Must(q.rdb.XRange(context.Background(), stream, "-", "+").Result())(q.t)
 		for _, m := range messages {
-			p := env.Must(q.gate.Parse(stream, m.ID, m.Values))(q.t)
-			all = append(all, p)
+			all = append(all, env.Must(q.gate.Parse(stream, m.ID, m.Values))(q.t))
 		}
 	}
 	return all

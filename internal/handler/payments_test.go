@@ -982,8 +982,7 @@ func TestRedeemOutsideValidity(t *testing.T) {
 		}
 	}
 
-	begin := time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC)
-	e.clock.advance(begin.Add(-time.Millisecond).Sub(e.clock.now()))
+	e.clock.advance(time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC).Add(-time.Millisecond).Sub(e.clock.now()))
 	refused(orders[0], "valid only from 2026-11-12T00:00:00Z")
 	e.clock.advance(time.Millisecond)
 	admin, path := e.admin(), "/api/v1/admin/orders/"+orders[0].ID+"/redeem"

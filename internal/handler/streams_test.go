@@ -338,8 +338,7 @@ func (s *stream) nextStats() (statsView, int64) {
 	require.NoError(s.t, k.doc.Components.Schemas["SaleStats"].Value.VisitJSON(value, openapi3.MultiErrors()), string(e.Data))
 	var v statsView
 	require.NoError(s.t, json.Unmarshal(e.Data, &v))
-	id := env.Must(strconv.ParseInt(e.ID, 10, 64))(s.t)
-	return v, id
+	return v, env.Must(strconv.ParseInt(e.ID, 10, 64))(s.t)
 }
 
 // TestStatsCountEveryAnswer: the totals count every answer to a buyer once, on both APIs, those of the rate limit as well.

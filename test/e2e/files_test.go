@@ -114,8 +114,7 @@ func TestProfileNamesTodaysPackages(t *testing.T) {
 	t.Parallel()
 	profile := env.Must(os.Open(filepath.Join(root, "cmd/seckill/default.pgo")))(t)
 	defer profile.Close()
-	plain := env.Must(gzip.NewReader(profile))(t)
-	names := env.Must(io.ReadAll(plain))(t)
+	names := env.Must(io.ReadAll(env.Must(gzip.NewReader(profile))(t)))(t)
 
 	packages := map[string]bool{}
 	for _, m := range regexp.MustCompile(`seckill/(internal/[a-z0-9/]+)\.(\w+|\()`).FindAllStringSubmatch(string(names), -1) {

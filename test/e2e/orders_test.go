@@ -209,8 +209,7 @@ func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 		if len(published) == 0 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			m := env.Must(messages.ReceiveMessage(ctx))(t)
-			published = strings.Split(m.Payload, ",")
+			published = strings.Split(env.Must(messages.ReceiveMessage(ctx))(t).Payload, ",")
 		}
 		order, published = published[0], published[1:]
 		return order

@@ -49,8 +49,7 @@ func newReadinessProxy(t *testing.T, servers []string) (*readinessProxy, string)
 	t.Helper()
 	p := &readinessProxy{ready: make([]atomic.Bool, len(servers))}
 	for _, s := range servers {
-		u := env.Must(url.Parse(s))(t)
-		p.servers = append(p.servers, u)
+		p.servers = append(p.servers, env.Must(url.Parse(s))(t))
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -286,8 +286,7 @@ func (l *life) work(t *rapid.T) {
 	fault := evenly(t, "worker", completes, completes, completes, completes, completes,
 		crashBeforeCommit, crashMidCommit, crashBeforeSettle, crashMidSettle, suspendsAtCommit, suspendsAtSettle,
 		losesSettleReply, findsNoDatabase, blamesAllOrders)
-	claims := !l.hasFresh(l.busyStream()) || rapid.Bool().Draw(t, "claims")
-	l.workOnce(fault, claims)
+	l.workOnce(fault, !l.hasFresh(l.busyStream()) || rapid.Bool().Draw(t, "claims"))
 }
 
 func (l *life) workOnce(fault string, claims bool) {

@@ -308,8 +308,7 @@ func TestPollInterval(t *testing.T) {
 // A buyer leaves far behind all who have left or were admitted, between two reads of the events.
 func TestBuyersAroundOneThatLeft(t *testing.T) {
 	r := newTestRoom(t, 20_000)
-	order := r.admit(time.Second)
-	ahead := len(order)
+	ahead := len(r.admit(time.Second))
 	gone := r.numberAt(15_000)
 	r.leave(gone)
 	require.ErrorIs(t, r.ask(gone).err, domain.ErrPlaceLost)
