@@ -275,9 +275,9 @@ func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) 
 	})
 }
 
-// PurgeEvents deletes some of the events that were created before a time, and returns their number. Pending ones are kept,
-// unless this store records none: without a receiver nobody delivers them. Ids grow with time, so the oldest events come
-// first. Error: ErrUnavailable.
+// PurgeEvents deletes some of the events that were created before a time, and returns their number. It keeps pending events
+// while this store records events, because a receiver still gets them. Ids grow with time, so the oldest events come first.
+// Error: ErrUnavailable.
 func (s *Store) PurgeEvents(ctx context.Context, before time.Time) (int, error) {
 	var kept domain.EventStatus
 	if s.events {

@@ -200,7 +200,8 @@ addEventListener("beforeunload", (event) => {
 // form creates a form. Options: `fields`; `label` and `kind` of its button; `name`, its data-form; `check(values, form)`,
 // which returns {field: sentence} for values that do not fit together; `work(values, form)`, which sends the values. With
 // `changes` these are those of edited fields only; check receives all. `groups` are {name, title, folded}: a field belongs to
-// the one that its `group` names. `asks` means that its edits are not lost without a question. `status` is a statusLine, which ends with the next attempt.
+// the one that its `group` names. With `asks` the browser asks before it discards the edits. `status` is a statusLine, which ends
+// with the next attempt.
 export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [], status = null, groups = null, asks = false }) {
   const all = new Map(fields.map((def) => [def.name, field(def)]));
   const out = errorBox();
