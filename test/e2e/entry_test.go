@@ -57,17 +57,17 @@ func TestPasses(t *testing.T) {
 // whenever there are units, on two servers at once. Each of them holds one unit for one pay_timeout at most, so the
 // people have 40 units when the first time-out is over and all of them after the second.
 func TestHoarders(t *testing.T) {
-	const units = 50
+	const units = 30
 	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
-		tokens := s.Tokens(t, 160)
+		tokens := s.Tokens(t, 96)
 		sale := a.Publish(t, rig.Offer{Stock: units, Entry: rig.Passes})
-		hoarders := rig.BuyersOf(sale, units, tokens[:60], a, b)
+		hoarders := rig.BuyersOf(sale, units, tokens[:36], a, b)
 		users := make([]string, len(hoarders.Tokens))
 		for i, token := range hoarders.Tokens {
 			users[i] = rig.UserOf(t, token)
 		}
-		people, paid := tokens[60:], map[string]string{} // order -> token
+		people, paid := tokens[36:], map[string]string{} // order -> token
 		left := func(p *rig.Server) int {
 			return int(p.Must(t, rig.Get("/vouchers/"+sale, ""))["stock"].(float64))
 		}

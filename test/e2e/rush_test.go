@@ -101,7 +101,7 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.With(rig.EnvRedeliver + "=1s").Serve(t)
 		p.MayRefuse() // while Redis has lost what the server stored there
-		tokens := s.Tokens(t, 500)
+		tokens := s.Tokens(t, 250)
 		c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
 		c.Parallel = 32
 		c.For = time.Second // at once, a fast machine could serve all of them before the first flush
@@ -360,12 +360,12 @@ func TestRedisKilledInMidRush(t *testing.T) {
 	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "batch/mariadb", "lock/mysql", "queue/mysql").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		p.MayRefuse() // while Redis is down
-		tokens := s.Tokens(t, 801)
-		c := rig.BuyersOf(p.Sale(t, 600), 600, tokens[:800], p)
+		tokens := s.Tokens(t, 401)
+		c := rig.BuyersOf(p.Sale(t, 300), 300, tokens[:400], p)
 		wait := rig.LongRush(t, s, c, 2*time.Second)
 
 		s.KillRedis()
-		p.RequireUnavailable(t, tokens[800], c.VoucherID)
+		p.RequireUnavailable(t, tokens[400], c.VoucherID)
 		require.NoError(t, s.RestartRedis())
 		p.RequireReady(t)
 
@@ -379,12 +379,12 @@ func TestDatabaseKilledInMidRush(t *testing.T) {
 		s = s.OwnDatabase(t)
 		p := s.Serve(t)
 		p.MayRefuse() // while the database is down
-		tokens := s.Tokens(t, 802)
-		outsider, other := tokens[800], p.Sale(t, 10)
-		c := rig.BuyersOf(p.Sale(t, 600), 600, tokens[:800], p)
+		tokens := s.Tokens(t, 402)
+		outsider, other := tokens[400], p.Sale(t, 10)
+		c := rig.BuyersOf(p.Sale(t, 300), 300, tokens[:400], p)
 		wait := rig.LongRush(t, s, c, 2*time.Second)
 
-		p.Buy(t, tokens[801], other) // caches the sale, and loads its gate
+		p.Buy(t, tokens[401], other) // caches the sale, and loads its gate
 		s.Database.Kill()
 		admitted := ""
 		if s.Lane == "queue" {
