@@ -471,6 +471,8 @@ func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
 		p.movedOrders.tasks("moved orders", p.orderMoved),
 		[]loop.Task{
 			p.reconciler.Task(),
+			// In every lane: gates may be left from lane queue.
+			p.reconciler.UnloadTask(),
 			p.closer.Task(),
 			p.payments.Task(),
 			p.keys.Task(),

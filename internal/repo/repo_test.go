@@ -349,7 +349,7 @@ func TestSaleFactsReportOverdueOrders(t *testing.T) {
 	})
 }
 
-func TestSalesReturnsNewestUnended(t *testing.T) {
+func TestSalesByEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		a, b := newSale(t, s, 1, 1), newSale(t, s, 1, 1)
 		for name, tc := range map[string]struct {
@@ -367,6 +367,10 @@ func TestSalesReturnsNewestUnended(t *testing.T) {
 			require.Equal(t, tc.want, ids, name)
 			require.EqualValues(t, tc.all, all, name)
 		}
+		until := a.Sale.EndAt
+		require.Equal(t, []int64{a.ID, b.ID}, env.Must(s.SalesEnded(t.Context(), time.Unix(0, 0), until))(t))
+		require.Empty(t, env.Must(s.SalesEnded(t.Context(), time.Unix(0, 0), until.Add(-time.Second)))(t))
+		require.Empty(t, env.Must(s.SalesEnded(t.Context(), until, until.Add(time.Hour)))(t))
 	})
 }
 

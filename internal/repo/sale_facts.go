@@ -171,6 +171,13 @@ func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) ([]int6
 	return ids, all, s.db.Translate(err)
 }
 
+// SalesEnded implements reconcile.Store.
+func (s *Store) SalesEnded(ctx context.Context, after, until time.Time) ([]int64, error) {
+	var ids []int64
+	err := s.db.Reader(ctx).Table("seckill_vouchers").Where("end_at > ? AND end_at <= ?", after, until).Pluck("voucher_id", &ids).Error
+	return ids, s.db.Translate(err)
+}
+
 // OrphanVouchers returns the ids of vouchers that have active orders but no sale.
 func (s *Store) OrphanVouchers(ctx context.Context) ([]int64, error) {
 	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) ([]int64, error) {

@@ -140,6 +140,30 @@ func (r *Reconciler) Task() loop.Task {
 	})
 }
 
+// UnloadTask removes the gates of sales that ended a day ago or earlier from Redis, where each has its buyers. If such a sale
+// is prolonged, its next buyer loads the gate again. Several processes may run it at the same time.
+func (r *Reconciler) UnloadTask() loop.Task {
+	// The first run removes the gates of all such sales: no process may have run a day after their end.
+	since := time.Unix(0, 0)
+
+	return loop.Every(time.Hour, "remove gates of ended sales", func(ctx context.Context) error {
+		until := r.cfg.Now().Add(-gateLife)
+		ids, err := r.cfg.Store.SalesEnded(ctx, since, until)
+		if err != nil {
+			return err
+		}
+
+		for _, id := range ids {
+			if err := r.cfg.Gate.Unload(ctx, id); err != nil {
+				return err
+			}
+		}
+
+		since = until
+		return nil
+	})
+}
+
 func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) (Round, error) {
 	round := Round{
 		At:       r.cfg.Now(),

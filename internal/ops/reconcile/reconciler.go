@@ -43,6 +43,8 @@ type Store interface {
 	// Sales returns the newest sales that end after endAfter, or of all if that is zero, at most most of them, and the
 	// number of all such sales.
 	Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error)
+	// SalesEnded returns the sales that ended after one time and until another.
+	SalesEnded(ctx context.Context, after, until time.Time) ([]int64, error)
 }
 
 // SaleLevel contains the units and orders of a voucher in the database at one moment.
@@ -67,6 +69,8 @@ const (
 	maxVouchers = 20
 	// endedFor is how long after its end a sale is still reconciled.
 	endedFor = time.Hour
+	// gateLife is how long after its end a sale keeps its gate.
+	gateLife = 24 * time.Hour
 
 	stuckAfter     = time.Minute      // since the admission entered the stream
 	unpaidAfter    = time.Minute      // since the order expired

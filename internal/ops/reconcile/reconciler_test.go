@@ -326,7 +326,7 @@ type fakeSale struct {
 	snapshots, unloads, loads int
 	before                    func(snapshot int) // called before each snapshot, with its number from 1
 	busy                      bool               // the gate's version changes with each read of the counters
-	loadErr                   error
+	loadErr, unloadErr        error
 	loadTime                  time.Duration
 	loadHasNoEffect           bool
 	storeErr                  error
@@ -395,7 +395,7 @@ func (w *fakeSale) Level(context.Context, int64) (domain.GateLevel, error) {
 	return w.view.Level, nil
 }
 
-func (w *fakeSale) Unload(context.Context, int64) error { w.unloads++; return nil }
+func (w *fakeSale) Unload(context.Context, int64) error { w.unloads++; return w.unloadErr }
 
 func (w *fakeSale) Rebuild(ctx context.Context, v, built int64, store domain.GateStore) error {
 	require.Equal(w.t, w.view.Level.Built, built)
@@ -438,6 +438,13 @@ func (w *fakeSale) OrderFacts(_ context.Context, _ int64, ids []int64) ([]domain
 func (w *fakeSale) Sales(_ context.Context, endAfter time.Time, most int) ([]int64, int64, error) {
 	require.True(w.t, endAfter.Before(testNow))
 	return w.sales[:min(len(w.sales), most)], int64(len(w.sales)), nil
+}
+
+func (w *fakeSale) SalesEnded(_ context.Context, after, until time.Time) ([]int64, error) {
+	if end := w.facts.Voucher.Sale.EndAt; end.After(after) && !end.After(until) {
+		return w.sales, nil
+	}
+	return nil, nil
 }
 
 // reconciler returns a Reconciler of the sale whose snapshots follow each other without a pause.
@@ -546,6 +553,26 @@ func (l *rounds) round() Round {
 	round := env.Must(l.r.round(l.t.Context(), l.states))(l.t)
 	require.True(l.t, round.OK)
 	return round
+}
+
+// TestGatesOfEndedSalesAreRemoved: a day after the end, once, and again if Redis did not answer.
+func TestGatesOfEndedSalesAreRemoved(t *testing.T) {
+	w := newFakeSale(t)
+	at := w.facts.Voucher.Sale.EndAt.Add(24 * time.Hour)
+	task := w.reconciler(func(cfg *Config) { cfg.Now = func() time.Time { return at } }).UnloadTask()
+	at = at.Add(-time.Second)
+	require.NoError(t, task.Run(t.Context()))
+	require.Zero(t, w.unloads)
+	at, w.unloadErr = at.Add(time.Second), domain.ErrUnavailable
+	require.ErrorIs(t, task.Run(t.Context()), domain.ErrUnavailable)
+	w.unloadErr = nil
+	for range 3 {
+		require.NoError(t, task.Run(t.Context()))
+		at = at.Add(time.Hour)
+	}
+	require.Equal(t, 2, w.unloads)
+	require.NoError(t, w.reconciler(func(cfg *Config) { cfg.Now = func() time.Time { return at } }).UnloadTask().Run(t.Context()))
+	require.Equal(t, 3, w.unloads, "by a new process")
 }
 
 // Between two snapshots only counters are compared. A difference that orders in progress may explain is ignored.
