@@ -408,8 +408,7 @@ func TestServeWithoutReaderOfLog(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	require.NoError(t, log.Close())
 
-	greeting := env.Must(bufio.NewReader(stdout).ReadString('\n'))(t)
-	require.Contains(t, greeting, "seckill listens on")
+	require.Contains(t, env.Must(bufio.NewReader(stdout).ReadString('\n'))(t), "seckill listens on")
 	signals := endSignals()
 	require.NoError(t, cmd.Process.Signal(signals[len(signals)-1]))
 	require.NoError(t, cmd.Wait())

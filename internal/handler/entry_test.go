@@ -146,8 +146,7 @@ func TestEntryOfVoucher(t *testing.T) {
 	type view struct{ Entry map[string]any }
 	admin, v, buyer := e.admin(), e.sale(9), e.buyer(1)
 	check := func(want map[string]any, change map[string]any) {
-		patched := admin.patch(v.adminPath(), map[string]any{"entry": change}).want(http.StatusOK)
-		assert.Equal(t, want, decode[view](patched).Entry)
+		assert.Equal(t, want, decode[view](admin.patch(v.adminPath(), map[string]any{"entry": change}).want(http.StatusOK)).Entry)
 		assert.Equal(t, want, decode[view](e.guest().get(v.path()).want(http.StatusOK)).Entry) // purchases see it now
 	}
 	pass := map[string]any{"mode": "pass", "pass_ttl": 60.0}

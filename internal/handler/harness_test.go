@@ -347,8 +347,7 @@ func (e *environment) normal() voucherView {
 
 func (e *environment) stock(voucherID string) int64 {
 	e.t.Helper()
-	id := mustID(e.t, voucherID)
-	return env.Must(e.store.Voucher(context.Background(), id))(e.t).Sale.Stock
+	return env.Must(e.store.Voucher(context.Background(), mustID(e.t, voucherID)))(e.t).Sale.Stock
 }
 
 // seen waits until purchases see the last change of a voucher. On a slow machine they do not wait for it: they are

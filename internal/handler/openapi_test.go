@@ -112,8 +112,7 @@ func operations(t *testing.T) []operation {
 			if op.RequestBody != nil {
 				o.body = "a form" // of a multipart body, which the document cannot show
 				if kind := op.RequestBody.Value.Content["application/json"]; kind != nil {
-					text := env.Must(json.Marshal(exampleOf(kind)))(t)
-					o.body = string(text)
+					o.body = string(env.Must(json.Marshal(exampleOf(kind)))(t))
 				}
 			}
 			all = append(all, o)
@@ -464,8 +463,7 @@ func TestReadyzReportsFailedChecks(t *testing.T) {
 		func(context.Context) error { return errors.New(leak) },
 		func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
-		alive := e.guest().get("/healthz").want(http.StatusOK)
-		assert.JSONEq(t, `{"status":"ok","version":"1.2.3"}`, string(alive.body))
+		assert.JSONEq(t, `{"status":"ok","version":"1.2.3"}`, string(e.guest().get("/healthz").want(http.StatusOK).body))
 		a := e.guest().get("/readyz")
 		a.problem(http.StatusServiceUnavailable, "unavailable")
 		assert.Equal(t, 1, a.retryAfter())

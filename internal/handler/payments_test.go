@@ -541,8 +541,7 @@ func (c client) reach(status string, v voucherView) paidView {
 // overdue moves the payment deadline of an order into the past of the database's clock.
 func (e *environment) overdue(o orderView) {
 	e.t.Helper()
-	past := time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC)
-	e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", past, o.ID)
+	e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC), o.ID)
 }
 
 func (e *environment) close() int {

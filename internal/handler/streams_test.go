@@ -311,8 +311,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		require.Equal(t, &event{Event: env.Event{Kind: "reauth", Data: []byte("{}")}}, e)
 		require.Nil(t, s.next(), kind)
 	}
-	fresh := r.one.as(r.tokenFor(session, time.Minute))
-	resumed, _ := fresh.watch(t, r.order, "2000000000")
+	resumed, _ := r.one.as(r.tokenFor(session, time.Minute)).watch(t, r.order, "2000000000")
 	r.shake(r.one)
 	resumed.wantStatus("paid", "3000000000")
 }

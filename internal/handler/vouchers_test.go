@@ -431,8 +431,7 @@ func form(t testing.TB, files ...string) (body, kind string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	for i, file := range files {
-		part := env.Must(w.CreateFormFile([]string{"image", "second"}[i], "picture.png"))(t)
-		env.Must(part.Write([]byte(file)))(t)
+		env.Must(env.Must(w.CreateFormFile([]string{"image", "second"}[i], "picture.png"))(t).Write([]byte(file)))(t)
 	}
 	require.NoError(t, w.Close())
 	return b.String(), w.FormDataContentType()

@@ -297,8 +297,7 @@ func TestScriptThatBreaksOff(t *testing.T) {
 	require.NoError(t, all.TryAcquire(ctx, 3))
 
 	// The release ends with a SET, which this user may not execute.
-	limited := newLocksOf(t, aclUser(t, server, "allchannels", "-set")).Semaphore("s")
-	require.ErrorIs(t, limited.Release(ctx, 1), ErrUncertain)
+	require.ErrorIs(t, newLocksOf(t, aclUser(t, server, "allchannels", "-set")).Semaphore("s").Release(ctx, 1), ErrUncertain)
 	requireAvailable(t, &all.pool, 2)
 
 	// Nothing was executed of a command that was refused as a whole.

@@ -465,8 +465,7 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		c, _, p := ch.faulty(t, s.addr)
 		p.Inject(servers.Refuse, ch.script.sha, servers.Always)
-		err := cancelled(t, func(ctx context.Context) error { return env.Err(ch.do(ctx, c, "a")) })
-		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, cancelled(t, func(ctx context.Context) error { return env.Err(ch.do(ctx, c, "a")) }), ErrUncertain)
 		if ch.detached {
 			tries := p.Broken()
 			eventually(t, "tried again", func() bool { return p.Broken() > tries })

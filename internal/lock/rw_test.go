@@ -359,8 +359,7 @@ func (m *rwModel) end(a *rwActor) {
 		return
 	}
 	if first := m.queue[0]; first.write && first.c == a.c { // it is handed over
-		token := env.Must(m.rdb.Get(context.Background(), a.keys[3]).Uint64())(m.t)
-		m.enter(first, token)
+		m.enter(first, env.Must(m.rdb.Get(context.Background(), a.keys[3]).Uint64())(m.t))
 	}
 }
 
@@ -516,8 +515,7 @@ func TestRWModelFindsFaults(t *testing.T) {
 	} {
 		t.Run(m.fault, func(t *testing.T) {
 			t.Parallel()
-			kinds := m.plant(t, []*kind{rwReadKind, rwWriteKind, rwDowngradeKind})
-			model := newRWModel(t, startServer(t), rand.Uint64(), kinds...)
+			model := newRWModel(t, startServer(t), rand.Uint64(), m.plant(t, []*kind{rwReadKind, rwWriteKind, rwDowngradeKind})...)
 
 			require.True(t, env.Finds(t, func(t testing.TB) {
 				model.t = t

@@ -86,8 +86,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 	for _, lock := range bothWays(z.Mutex("b")) {
 		requireFails(t, cancelled(t, func(ctx context.Context) error { return env.Err(lock(ctx)) }), ErrUncertain, ErrNotAcquired)
 	}
-	err := cancelled(t, func(ctx context.Context) error { return h.Extend(ctx, time.Minute) })
-	require.ErrorIs(t, err, ErrUncertain)
+	require.ErrorIs(t, cancelled(t, func(ctx context.Context) error { return h.Extend(ctx, time.Minute) }), ErrUncertain)
 	require.ErrorIs(t, cancelled(t, h.Release), ErrUncertain)
 
 	p.Heal()

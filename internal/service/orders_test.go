@@ -159,8 +159,7 @@ func TestListDuringCommit(t *testing.T) {
 	}
 
 	s := NewOrders(OrdersConfig{Store: &moving{}, Queue: &moving{}})
-	failed := env.Must(s.List(t.Context(), 1, domain.OrderFailed, domain.Page{Limit: 20}))(t)
-	require.EqualValues(t, 5, env.Only(t, failed).ID)
+	require.EqualValues(t, 5, env.Only(t, env.Must(s.List(t.Context(), 1, domain.OrderFailed, domain.Page{Limit: 20}))(t)).ID)
 }
 
 // An order is returned as queued only if the store does not have it. While the store is unavailable, it may be stored.

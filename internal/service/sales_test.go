@@ -437,8 +437,7 @@ func TestCatalogSharesReads(t *testing.T) {
 			synctest.Wait()
 		}
 		require.LessOrEqual(t, db.reads.Load(), int64(8))
-		sold := openSale(2)
-		db.vouchers = []domain.Voucher{sold}
+		db.vouchers = []domain.Voucher{openSale(2)}
 		start := time.Now()
 		for stock() != 2 {
 			time.Sleep(time.Millisecond)

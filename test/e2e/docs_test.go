@@ -311,8 +311,7 @@ func TestBackupAndRestore(t *testing.T) {
 
 		o.server.Kill()
 		require.NoError(t, os.RemoveAll(o.path("/var/lib/seckill")))
-		out := o.run(t, "Restore", "A file of SQLite", "Skip ids: SQLite", "Start and check")
-		shop.requireReopened(t, out, kept)
+		shop.requireReopened(t, o.run(t, "Restore", "A file of SQLite", "Skip ids: SQLite", "Start and check"), kept)
 	})
 
 	for _, kind := range env.Kinds(t) {
@@ -347,8 +346,7 @@ func restoreDumpAndQueue(t *testing.T, o *operator, shop *backedUpShop) {
 
 	o.server.Kill()
 	o.moveTo(t, newMachine(t, o.stack.Kind))
-	out := o.run(t, "Restore", "Redis", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
-	shop.requireReopened(t, out, kept)
+	shop.requireReopened(t, o.run(t, "Restore", "Redis", "A dump", "Skip ids: MariaDB and MySQL", "Start and check"), kept)
 }
 
 // restoreBinaryLog: the orders during the backup are in the file of Redis, and committed in the binary log.
@@ -361,8 +359,7 @@ func restoreBinaryLog(t *testing.T, o *operator, shop *backedUpShop) {
 
 	o.server.Kill()
 	o.moveTo(t, newMachine(t, o.stack.Kind))
-	out := o.run(t, "Restore", "Redis", "A dump", "The binary log since", "Start and check")
-	shop.requireReopened(t, out, shop.orders)
+	shop.requireReopened(t, o.run(t, "Restore", "Redis", "A dump", "The binary log since", "Start and check"), shop.orders)
 }
 
 // restoreDatabaseAlone: Redis has the gates of orders that the restored database does not have.
@@ -374,8 +371,7 @@ func restoreDatabaseAlone(t *testing.T, o *operator, shop *backedUpShop) {
 
 	o.server.Kill()
 	o.moveTo(t, newMachine(t, o.stack.Kind).With("SECKILL_REDIS_ADDRS="+o.stack.Redis.Addr))
-	out := o.run(t, "Restore", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
-	shop.requireReopened(t, out, kept)
+	shop.requireReopened(t, o.run(t, "Restore", "A dump", "Skip ids: MariaDB and MySQL", "Start and check"), kept)
 }
 
 // newMachine returns a stack with an empty database seckill and an empty Redis, both with the logs that production has.

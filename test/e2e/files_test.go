@@ -543,8 +543,7 @@ const unitFile = "deploy/systemd/seckill.service"
 
 // TestSystemdUnit: the unit waits for the end of the server as long as the containers, whose drain time is the same.
 func TestSystemdUnit(t *testing.T) {
-	unit := read(t, unitFile)
-	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(unit)
+	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(read(t, unitFile))
 	require.NotNil(t, stop)
 	require.Equal(t, compose(t).Services["app"].StopGracePeriod.String(), stop[1]+"s")
 }

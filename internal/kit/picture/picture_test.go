@@ -251,8 +251,7 @@ func anmf(x, y, w, h int, chunks ...string) string {
 // withChunk inserts a chunk after the first one of a PNG file.
 func withChunk(file []byte, kind, data string) []byte {
 	const header = 8 + 4 + 4 + 13 + 4
-	chunk := pngOf(kind, data)[8:]
-	return append(append(bytes.Clone(file[:header]), chunk...), file[header:]...)
+	return append(append(bytes.Clone(file[:header]), pngOf(kind, data)[8:]...), file[header:]...)
 }
 
 // converted returns the picture that buyers see.
@@ -374,8 +373,7 @@ func allocated(fn func()) int {
 func inspected(t *testing.T, file []byte) parts {
 	t.Helper()
 	f := formatOf(file)
-	header := env.Must(f.config(bytes.NewReader(file)))(t)
-	return env.Must(f.inspect(file, header))(t)
+	return env.Must(f.inspect(file, env.Must(f.config(bytes.NewReader(file)))(t)))(t)
 }
 
 // TestMemoryOfDecoders: a decoder allocates no more than is expected from the header, and a little that does not depend on

@@ -104,8 +104,7 @@ func TestLoadAndInspectReadAllPages(t *testing.T) {
 		require.NoError(t, g.Load(t.Context(), voucher, db))
 		requireLevel(t, g, Level{Stock: 2500, Held: 2500, Queued: 2500, Backlog: 278})
 		requireExact(t, g, db)
-		ttl := env.Must(rdb.TTL(t.Context(), voucherKeys.buyers).Result())(t)
-		require.Negative(t, ttl, "the table of buyers has no expiry")
+		require.Negative(t, env.Must(rdb.TTL(t.Context(), voucherKeys.buyers).Result())(t), "the table of buyers has no expiry")
 
 		view := env.Must(g.Inspect(t.Context(), voucher, len(as)))(t)
 		for _, holders := range [][]domain.Holder{view.Buyers, view.Tickets} {

@@ -80,8 +80,7 @@ func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
 func runModel(t testing.TB, rdb env.RedisClient, seed uint64, steps int, segments map[int64]int) {
 	m := newModel(t, rdb, seed, segments)
 	for step := range steps {
-		name := m.step()
-		m.check(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
+		m.check(fmt.Sprintf("seed %d, step %d: %s", seed, step, m.step()))
 	}
 }
 

@@ -42,8 +42,7 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 		}, fields("seckill:{s7}:dead", 0))
 		text = env.Must(rdb.HGet(t.Context(), "seckill:{s7}:user:11", "2").Result())(t)
 		require.Regexp(t, "^internal [0-9]{13} "+second+"$", text)
-		ttl := env.Must(rdb.TTL(t.Context(), "seckill:{s7}:user:11").Result())(t)
-		require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute))
+		require.InDelta(t, 24*time.Hour, env.Must(rdb.TTL(t.Context(), "seckill:{s7}:user:11").Result())(t), float64(time.Minute))
 	})
 }
 
@@ -139,8 +138,7 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 // executed returns how many commands a server has executed, those of scripts and earlier calls of executed included.
 func executed(t *testing.T, rdb env.RedisClient) int64 {
 	t.Helper()
-	total := rdb.InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
-	return env.Must(strconv.ParseInt(total, 10, 64))(t)
+	return env.Must(strconv.ParseInt(rdb.InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed"), 10, 64))(t)
 }
 
 // The number of commands inside the scripts grows with the entries, and not with the buyers.

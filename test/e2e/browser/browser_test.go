@@ -562,8 +562,7 @@ func TestHeldStreams(t *testing.T) {
 
 	t.Run("turn in a waiting room", func(t *testing.T) {
 		t.Parallel()
-		begin := time.Now().Add(4 * time.Second)
-		sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: begin}, map[string]any{"rate": 1, "pass_ttl": 60})
+		sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(4 * time.Second)}, map[string]any{"rate": 1, "pass_ttl": 60})
 		v := visit(t, held.URL, "en")
 		v.goTo("/sales/" + sale)
 		v.press(sale)

@@ -136,8 +136,7 @@ func staleSnapshotIgnored(t *testing.T, c *scene) {
 	v.run(`window.late = true`)
 	v.does("unpublish", "It can no longer be bought") // the orders cannot be counted now
 	v.reads("main .head .chip", "Off sale")
-	updates := evaluate[int](v.tab, `window.updates`)
-	v.until(`window.updates > %d`, updates+2)
+	v.until(`window.updates > %d`, evaluate[int](v.tab, `window.updates`)+2)
 	require.Equal(t, "Off sale", v.text("main .head .chip"))
 	v.run(`window.late = false`)
 	c.Change(t, sale, map[string]any{"title": "later"})
@@ -347,8 +346,7 @@ func publishInBrowser(t *testing.T, c *scene) {
 	made := c.Must(t, rig.Get("/vouchers/"+clone, ""))
 	require.Equal(t, "upcoming", made["state"])
 	require.NotContains(t, made, "image_id")
-	original := c.Must(t, rig.Get("/vouchers/"+sale, ""))
-	require.Equal(t, lasts(t, original), lasts(t, made))
+	require.Equal(t, lasts(t, c.Must(t, rig.Get("/vouchers/"+sale, ""))), lasts(t, made))
 	buyer.goTo("/")
 	buyer.reads(card(clone), "Soup of the day")
 }

@@ -511,8 +511,7 @@ func draftsInBrowser(t *testing.T, c *scene) {
 // cashierLands: the only page of a cashier is the first one, whatever address is opened. It refuses a code of another shop, and one that
 // is not valid yet or any more, with the reason, and reads codes by the camera.
 func cashierLands(t *testing.T, c *scene) {
-	sale := c.Publish(t, rig.Offer{Title: "Soup", Stock: 5})
-	o, token := c.paidOrder(t, rig.NewPhone(), sale)
+	o, token := c.paidOrder(t, rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Soup", Stock: 5}))
 	paid := c.Must(t, rig.Get("/orders/"+o, token))
 	code, shop := paid["redeem_code"].(string), paid["shop_name"].(string)
 	const refuses = `window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {

@@ -241,8 +241,7 @@ func saleLifecycle(t *testing.T, c *scene) {
 	assert.EqualValues(t, 990, made["pay_value"])
 	assert.EqualValues(t, 2000, made["actual_value"])
 	for field, want := range map[string]time.Time{"begin_at": begin, "end_at": end} {
-		got := env.Must(time.Parse(time.RFC3339, made[field].(string)))(t)
-		assert.WithinDuration(t, want.Truncate(time.Second), got, 0, field)
+		assert.WithinDuration(t, want.Truncate(time.Second), env.Must(time.Parse(time.RFC3339, made[field].(string)))(t), 0, field)
 	}
 	buyer.until(canBuy(sale))
 	buyer.reads(card(sale), "0% claimed")
