@@ -106,10 +106,14 @@ func endSignals() []os.Signal {
 	return signals
 }
 
-// UntilSignal returns a context that the first of endSignals ends. A second one kills the process.
+// UntilSignal returns a context that the first of endSignals ends. A second SIGINT or SIGTERM kills the process. SIGHUP comes
+// twice when a terminal closes: from the shell, and at its end.
 func UntilSignal() context.Context {
 	ctx, restore := signal.NotifyContext(context.Background(), endSignals()...)
-	context.AfterFunc(ctx, restore)
+	context.AfterFunc(ctx, func() {
+		signal.Ignore(syscall.SIGHUP)
+		restore()
+	})
 	return ctx
 }
 
