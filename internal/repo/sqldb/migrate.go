@@ -163,7 +163,11 @@ func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose
 		}
 
 		if err := fn(ctx, p, &skipApplied); err != nil {
-			return fmt.Errorf("migrations: %w", Access{db}.Translate(err))
+			// A start waits for a database that is unavailable. It need not wait for a right of its user.
+			if errorNumber(err) != erNoRight {
+				err = Access{db}.Translate(err)
+			}
+			return fmt.Errorf("migrations: %w", err)
 		}
 
 		return nil

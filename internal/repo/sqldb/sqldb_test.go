@@ -5,11 +5,13 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -67,8 +69,7 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				runs := 0
-				err := a.retry(ctx, func() error { runs++; return tc.err })
-				require.ErrorIs(t, err, domain.ErrUnavailable)
+				require.ErrorIs(t, a.retry(ctx, func() error { runs++; return tc.err }), domain.ErrUnavailable)
 				require.Equal(t, tc.runs, min(runs, many))
 			})
 		})
@@ -135,4 +136,10 @@ func TestDatabaseWithoutRoomIsNotReady(t *testing.T) {
 
 	refuseWrites(true)
 	require.NoError(t, db.Ping(t.Context()), "it writes only after a failure")
+
+	db.dialect.translate = mysqlFault
+	err = db.migrate(t.Context(), func(context.Context, *goose.Provider, *atomic.Bool) error {
+		return &mysqldriver.MySQLError{Number: erNoRight}
+	})
+	require.NotErrorIs(t, err, domain.ErrUnavailable, "a start does not wait for a right")
 }
