@@ -727,9 +727,9 @@ value=new URLSearchParams(location.search).get("q")??"";let chosen="";root2.repl
 e"},h("h1",{tabindex:-1},t("store.title")),h("p",{},t("store.lead")),h("div",{class:"search",role:"search"},h("label",{for:searchID,
 class:"sr"},t("store.search")),search)),slots,banner,empty,grid,bones,h("div",{class:"center"},more3.element,past2.element));
 function onSearch(){update(now()),history.replaceState(history.state,"",search.value?`/?${new URLSearchParams({q:search.
-value})}`:"/")}function matches(v2,contains){let of=shop2(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,of?.
-area,of?.address,stamp(v2.begin_at)].join(" "))}function slotOf(v2,now2){let state2=stateOf2(v2,now2);return state2==="e\
-nded"?"":v2.begin_at===chosen?chosen:state2!=="upcoming"?NOW:Date.parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){
+value})}`:"/")}function matches(v2,contains,now2){let of=shop2(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,
+of?.area,of?.address,hour(v2.begin_at,now2)].join(" "))}function slotOf(v2,now2){let state2=stateOf2(v2,now2);return state2===
+"ended"?"":v2.begin_at===chosen?chosen:state2!=="upcoming"?NOW:Date.parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){
 let starts=[...new Set(all2.map(v2=>slotOf(v2,now2)))].filter(slot=>slot&&slot!==NOW).sort(),found=all2.some(v2=>slotOf(
 v2,now2)===NOW)?[NOW,...starts]:starts;chosen&&!found.includes(chosen)&&(chosen=""),show(slots,found.length>1||!loaded);
 let names=["",...found];if(slots.dataset.names!==names.join()){slots.dataset.names=names.join();let held=slots.contains(
@@ -740,12 +740,12 @@ now"):hour(slot,now2);text(slots.children[i2],words),attr(slots.children[i2],"ar
 let all2=loaded?all():[];text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,
 error);let known2=new Set(cards.keys());for(let v2 of all2)known2.has(v2.id)||add(v2,now2);for(let[id,c2]of cards)sale(id)||
 (c2.element.remove(),cards.delete(id));showSlots(all2,now2);let contains=search.value.trim()?finder(search.value):null,found=0;
-for(let[id,c2]of cards){let v2=sale(id),visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);
-show(c2.element,visible),visible&&found++,c2.update(now2,idle2)}let added=()=>[...grid.children].find(li=>!li.hidden&&!known2.
-has(li.dataset.voucher));more3.update(hasMore2(),added),past2.update(loaded&&!hasPast(),added);let loading=!loaded;show(
-bones,loading),attr(empty,"class",loading?"sr":"empty"),text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):
-all2.length>0?t("store.noMatch"):t("store.empty")),show(empty,empty.textContent)}function add(v2,now2){let c2=card2(v2.id);
-c2.rank=rank(v2,now2);let next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||
+for(let[id,c2]of cards){let v2=sale(id),visible=(!contains||matches(v2,contains,now2))&&(chosen===""||slotOf(v2,now2)===
+chosen);show(c2.element,visible),visible&&found++,c2.update(now2,idle2)}let added=()=>[...grid.children].find(li=>!li.hidden&&
+!known2.has(li.dataset.voucher));more3.update(hasMore2(),added),past2.update(loaded&&!hasPast(),added);let loading=!loaded;
+show(bones,loading),attr(empty,"class",loading?"sr":"empty"),text(empty,found>0||all2.length===0&&error?"":loading?t("lo\
+ading"):all2.length>0?t("store.noMatch"):t("store.empty")),show(empty,empty.textContent)}function add(v2,now2){let c2=card2(
+v2.id);c2.rank=rank(v2,now2);let next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||
 before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null),cards.set(v2.id,c2)}load2();
 let ends=[watch2(),keepTime(update)];return()=>{for(let end of ends)end()}}function rank(v2,now2){let state2=stateOf2(v2,
 now2),at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(

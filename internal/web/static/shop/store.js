@@ -3,7 +3,7 @@
 import * as clock from "../lib/clock.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { finder } from "../lib/find.js";
-import { hour, stamp, t } from "../lib/i18n.js";
+import { hour, t } from "../lib/i18n.js";
 import { moreButton } from "../lib/more.js";
 import { card, keepTime } from "./card.js";
 import * as sales from "./sales.js";
@@ -39,10 +39,11 @@ export function mount(root) {
     history.replaceState(history.state, "", search.value ? `/?${new URLSearchParams({ q: search.value })}` : "/");
   }
 
-  // matches reports whether a sale has all words of the search in its texts, its shop or the time of its start.
-  function matches(v, contains) {
+  // matches reports whether a sale has all words of the search in its texts, its shop or the time of its start, as cards show
+  // it: with the year, every sale of 2026 would contain the words 20 and 26.
+  function matches(v, contains, now) {
     const of = shops.shop(v.shop_id);
-    return contains([v.title, v.sub_title, of?.name, of?.area, of?.address, stamp(v.begin_at)].join(" "));
+    return contains([v.title, v.sub_title, of?.name, of?.area, of?.address, hour(v.begin_at, now)].join(" "));
   }
 
   // slotOf returns the slot of a sale: its start if that is ahead, within a day. The chosen slot keeps its sales when they
@@ -93,7 +94,7 @@ export function mount(root) {
     let found = 0;
     for (const [id, c] of cards) {
       const v = sales.sale(id);
-      const visible = (!contains || matches(v, contains)) && (chosen === "" || slotOf(v, now) === chosen);
+      const visible = (!contains || matches(v, contains, now)) && (chosen === "" || slotOf(v, now) === chosen);
       show(c.element, visible);
       if (visible) found++;
       c.update(now, idle);
