@@ -91,8 +91,6 @@ type tab struct {
 
 	// The number of calls of click.
 	clicks int
-	// Of the browser, whether to leave a page with edits. Each is agreed to.
-	questions atomic.Int32
 
 	mu       sync.Mutex
 	problems []string
@@ -213,13 +211,11 @@ func (b *tab) watch(event any) {
 		}
 	case *page.EventJavascriptDialogOpening:
 		if e.Type == "beforeunload" {
-			b.questions.Add(1)
 			go func() {
 				_, _ = chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
 			}()
-			return
 		}
-		b.problem("a dialog: %s", e.Message)
+		b.problem("a dialog: %s: %s", e.Type, e.Message)
 	}
 }
 
