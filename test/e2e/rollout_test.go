@@ -475,10 +475,7 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 			old.Buy(t, token, sale)
 		}
 		require.Zero(t, old.Stop(t))
-		for {
-			if strings.Contains(s.Exits(t, 0, "migrate", "down"), "rolled back 00027") {
-				break
-			}
+		for !strings.Contains(s.Exits(t, 0, "migrate", "down"), "rolled back 00027") {
 		}
 
 		p := s.Serve(t)
