@@ -71,6 +71,7 @@ func RetryUnserved(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 		var still []int
 		rest := *c
 		rest.Tokens = nil
+		rest.For = 0
 		for i, a := range r.Answers {
 			if a.Code != "ok" {
 				still = append(still, i)
