@@ -151,8 +151,8 @@ func isHead(c *gin.Context) bool {
 
 // localHosts refuses requests whose Host is a public DNS name. It protects a demo on this machine from web pages that let
 // their own name resolve to 127.0.0.1 (DNS rebinding): to the browser, the demo is then a part of their site. It accepts
-// addresses, localhost and its subdomains, names without a dot and names in .internal, which nobody can register. nginx sends
-// the name of its upstream: "backend" in the hm-dianping course, host.docker.internal in a container. Error:
+// what nobody can register: addresses, localhost and its subdomains, names without a dot and names in .internal. Behind nginx the
+// name is that of its upstream: "backend" in the hm-dianping course, host.docker.internal in a container. Error:
 // domain.ErrForeignHost.
 func localHosts(c *gin.Context) error {
 	host := c.Request.Host
